@@ -28,7 +28,7 @@ _LOOK = (
 _ENGINES = ("order REC --engine cut --fresh", "order REC --engine smt --region-timeout 2 --fresh --jobs 2")
 _SEEK = ("checkpoint REC --every 5000", "trace REC --core 0 --from 30000 --limit 2")
 _AXE = ("trace REC --format axe -o AXE",)
-_EVIDENCE = ("crosscheck REC", "linkage REC", "slices REC", "opr REC --score")
+_EVIDENCE = ("crosscheck REC", "linkage REC", "linkage REC --replay", "slices REC", "opr REC --score")
 _SCHEDULES = ("pct:3", "chaos", "round-robin")
 _CHOICES = ("order REC --choose fewest-switches",)
 

@@ -46,7 +46,11 @@ _ANY: tuple[tuple[int, tuple[str, ...]], ...] = (
     (1, ("crosscheck", REC, "--json", *_SOON)),
 )
 _BY_EVIDENCE: dict[str, tuple[tuple[int, tuple[str, ...]], ...]] = {
-    "linkage": ((3, ("linkage", REC)), (3, ("order", REC, "--engine", "linkage", *_SOON, *_ONE))),
+    "linkage": (
+        (3, ("linkage", REC)),
+        (3, ("linkage", REC, "--replay")),
+        (3, ("order", REC, "--engine", "linkage", *_SOON, *_ONE)),
+    ),
     "slices": (
         (3, ("slices", REC, "--backend", "cut")),
         (3, ("order", REC, "--engine", "slices", *_SOON, *_ONE)),

@@ -267,6 +267,8 @@ def linkage_rows(sample: Sample, draw: Draw) -> str:
             (3, b"\2"),
             (4, b"\0\0"),
             (4, b"\2"),
+            (5, b"\2\0\0\1"),
+            (6, b"\2\0"),
         )
     )
     many, kept = _many(unit, len(unit), draw), found.frames[: draw.choice((1, len(found.frames)))]

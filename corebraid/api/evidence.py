@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
-from corebraid.api.asked import ignore
+from corebraid.api.asked import check_whole, ignore
 from corebraid.api.info import open_recording
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Call, Phrase
 
 if TYPE_CHECKING:
-    from corebraid.study.evidence.linkage import Linkages
+    from corebraid.study.evidence.linkage import Linkages, Replayed
     from corebraid.study.evidence.opr import Group
     from corebraid.study.evidence.rpc import Again, Show
     from corebraid.study.evidence.slices import OneSlice, Slices
@@ -20,15 +20,46 @@ if TYPE_CHECKING:
     from solver.evidence.lightplay.report import Report
 
 
-def linkage(recording: Recording | Path | str, *, progress: Callable[[int], None] = ignore) -> Linkages:
-    """Infer the exact linkages from Stride's evidence (record with evidence="linkage").
+@overload
+def linkage(
+    recording: Recording | Path | str,
+    *,
+    replay: Literal[False] = False,
+    core: None = None,
+    progress: Callable[[int], None] = ignore,
+) -> Linkages: ...
 
-    progress: called with how many regions are done. Contradictions are no error: see
-    `Linkages.contradictions`. Raises UsageError without that evidence, FormatError, Divergence.
+
+@overload
+def linkage(
+    recording: Recording | Path | str,
+    *,
+    replay: Literal[True],
+    core: int | None = None,
+    progress: Callable[[int], None] = ignore,
+) -> Replayed: ...
+
+
+def linkage(
+    recording: Recording | Path | str,
+    *,
+    replay: bool = False,
+    core: int | None = None,
+    progress: Callable[[int], None] = ignore,
+) -> Linkages | Replayed:
+    """Infer the exact linkages from Stride's evidence (record with evidence="linkage"), or replay from it.
+
+    replay: replay all cores together, without miss records. core: that one alone, from its read log (record
+    with read_values="all"). progress: called with how many regions are done; of a replay with the
+    instructions. Contradictions are no error but of a replay: see `Linkages.contradictions`. Raises
+    UsageError without that evidence, FormatError, Divergence; a replay also Contradiction.
     """
-    from corebraid.study.evidence.linkage import linkages_of
+    from corebraid.study.evidence.linkage import check_asked, linkages_of, replayed
 
-    return linkages_of(open_recording(recording), progress)
+    check_whole("core", core, 0)
+    check_asked(replay=replay, core=core)
+    opened = open_recording(recording)
+    return replayed(opened, core, progress) if replay else linkages_of(opened, progress)
 
 
 def slices(

@@ -26,6 +26,7 @@ from emu.bus.names import BUSES
 from emu.schedule.policy import Scheduler
 from emu.schedule.switches import missed_by
 from recorder.capture.guest import LinuxOptions, recording_name
+from recorder.files.evidence_names import READ_VALUES
 
 if TYPE_CHECKING:
     from corebraid.study.recorded import Recorded
@@ -51,6 +52,7 @@ def record(
     memory: int | None = None,
     evidence: str | None = None,
     group: str | None = None,
+    read_values: str | None = None,
     slice_accesses: int | None = None,
     rset: str | None = None,
     limit: int | None = None,
@@ -75,10 +77,10 @@ def record(
     another option needs them (`Recorded.because`). checkpoint: instructions between two checkpoints of a
     core, "auto" or "none". last: keep the last so many instructions of the run, or seconds ("60s"); None:
     all. memory: bytes. slice, limit: instructions. input: what the guest reads, or a function that gives it.
-    env, bind: as --env and --bind take them ("NAME=VALUE", "HOST:GUEST:rw"). group, slice_accesses, rset: how
-    evidence is recorded. time_limit: seconds. output, error: called with what the guest prints. progress:
-    called after slices with the instructions so far; it may raise KeyboardInterrupt, which ends the recording
-    as Ctrl-C does.
+    env, bind: as --env and --bind take them ("NAME=VALUE", "HOST:GUEST:rw"). group, read_values,
+    slice_accesses, rset: how evidence is recorded. time_limit: seconds. output, error: called with what the
+    guest prints. progress: called after slices with the instructions so far; it may raise KeyboardInterrupt,
+    which ends the recording as Ctrl-C does.
 
     A guest that fails is no error: see `Recorded.failure`. Raises UsageError, ImageError.
     """
@@ -98,6 +100,9 @@ def record(
         check_whole("checkpoint", checkpoint, 1, optional=False)
     if last is not None and not isinstance(last, str):
         check_whole("last", last, 1)
+    streams = {"group": group, "read_values": read_values, "slice_accesses": slice_accesses, "rset": rset}
+    if read_values is not None:
+        check_choice("read_values", read_values, READ_VALUES)
     for name, text in (("evidence", evidence), ("group", group), ("rset", rset)):
         check_text(name, text, optional=True)
     kept = None if keep_writes is None else Path(keep_writes)
@@ -107,7 +112,7 @@ def record(
         cache=cache, strata=strata, memory=memory, limit=limit, input=input, guest=guest, evidence=evidence,
         checkpoint=str(checkpoint), last=None if last is None else str(last),
         linux=LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system),
-        streams={"group": group, "slice_accesses": slice_accesses, "rset": rset},
+        streams=streams,
     )  # fmt: skip
     subject = subject_of(asked)
     if directory is None:

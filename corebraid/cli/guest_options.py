@@ -107,7 +107,7 @@ def linux_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def stream_options() -> list[StreamOption]:
     """What can be said of how streams are recorded."""
-    return [row.option for row in STREAMS.values() if row.option is not None]
+    return [option for row in STREAMS.values() for option in row.options]
 
 
 def evidence_choices(command: Callable[..., Any]) -> Callable[..., Any]:

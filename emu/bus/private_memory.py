@@ -25,6 +25,29 @@ def mark_dirty(core, page):
 
 
 @njit(cache=True)
+def put_bytes(core, address, size, value):
+    """Put `size` (1 to 8) bytes into the core's memory, as if it had held them before it ran what runs.
+    Translations of code there are then marked stale, if they were others. For a core that had all of memory
+    at the beginning."""
+    mine = carray(pointer(core.memory + address), size, np.uint8)
+    changed = False
+    for k in range(size):
+        byte = np.uint8((value >> np.uint64(8 * k)) & np.uint64(0xFF))
+        if mine[k] != byte:
+            changed = True
+            mine[k] = byte
+    if not changed:
+        return
+    final = address + np.uint64(size) - _ONE
+    for page in range(address >> PAGE_SHIFT, (final >> PAGE_SHIFT) + _ONE):
+        flags = carray(pointer(core.page_flags), np.int64(page) + 1, np.uint8)
+        if (flags[page] & np.uint8(CODE | PADDED)) != np.uint8(0):
+            mark_unstable(core, np.uint64(page))
+            core.stale_low = min(core.stale_low, address)
+            core.stale_high = max(core.stale_high, final + _ONE)
+
+
+@njit(cache=True)
 def put_line(core, base, line):
     """Copy a line (uint8[line bytes]) to the address `base` of the core's memory. Returns True when its bytes
     were others before; translations of code there are then marked stale."""

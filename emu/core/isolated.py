@@ -20,7 +20,8 @@ from emu.core.saved_pages import drop_pages
 from emu.core.surroundings import DEVICES, Surroundings
 from emu.core.trace_buffers import TraceBuffers
 from emu.core.watched_pages import WatchedPages, Watching
-from emu.hooks.feed import FED, on_fed_access
+from emu.hooks.feed import FED
+from emu.hooks.fill import on_fill
 from emu.hooks.record import on_exception
 from emu.hooks.replay import apply_due, on_replayed_block
 from emu.hooks.trace import on_traced_access, on_traced_fence, store_half_done
@@ -36,6 +37,7 @@ from emu.native.state import (
     STOP_DECODE,
     STOP_DIVERGED,
     STOP_FRAME,
+    STOP_HELD,
     STOP_MISPLACED,
     STOP_STALE,
     STOP_TRACE,
@@ -124,9 +126,9 @@ def _all_rights(pages: int) -> NDArray[np.uint8]:
 class IsolatedCore:
     """Replays one core. Feed it rows, call `step` until the log's END barrier.
 
-    traced: every data access is kept as an EVENT row, at the price of a memory hook. watching: those to some
-    pages alone, without that hook. store_buffer: as in `emu.board.firmware.MachineConfig`. fed: what its
-    loads read comes from `feed_values`; for a traced core. surroundings: what it meets besides memory.
+    traced: every data access is kept as an EVENT row, at the price of a memory hook: `on_access`. watching:
+    those to some pages alone, without that hook. store_buffer: as in `emu.board.firmware.MachineConfig`.
+    fill: what the emulator asks for pages. surroundings: what it meets besides memory.
     """
 
     def __init__(
@@ -139,11 +141,12 @@ class IsolatedCore:
         traced: bool,
         watching: Watching | None = None,
         store_buffer: int = 0,
-        fed: bool = False,
+        on_access: object = on_traced_access,
+        fill: object = on_fill,
         surroundings: Surroundings = DEVICES,
     ) -> None:
         self._core_rows = np.zeros(1, CORE)
-        self.core = Core(self._core_rows, isa, memory_bytes, line_bytes)
+        self.core = Core(self._core_rows, isa, memory_bytes, line_bytes, fill)
         self._row = self.core.row
         self.core.page_rights = _all_rights(len(self.core.page_rights))
         self._row["page_rights"] = address_of(self.core.page_rights)
@@ -162,7 +165,6 @@ class IsolatedCore:
             self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
         self.watched = WatchedPages(self.core, watching) if watching is not None else None
         if traced and (watching is None or watching.marking):
-            on_access = on_fed_access if fed else on_traced_access
             self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_access)
         self._buffering = traced and store_buffer > 0
         if self._buffering:
@@ -326,7 +328,7 @@ class IsolatedCore:
         status = self.core.run()
         reason = int(self._row["stop_reason"])
         if reason == STOP_DECODE:
-            self.core.learn_block()
+            self._learn()
         elif reason == STOP_STALE:
             self.core.forget_stale()
         elif reason == STOP_CALL:
@@ -341,9 +343,18 @@ class IsolatedCore:
             return self._run_to_barrier()
         elif reason == STOP_DIVERGED:
             return self._input_differs()
+        elif reason == STOP_HELD:
+            return self._given_up()
         else:
             return self._ended_by_itself(status)
         return None
+
+    def _learn(self) -> None:
+        """The core stands before a block that it does not know."""
+        self.core.learn_block()
+
+    def _given_up(self) -> Diverged:
+        return Diverged("an access", "to happen", "one that cannot")
 
     def _run_to_barrier(self) -> Step | None:
         """Stop inside a block: translate it anew with an end there, and throw that away again."""
@@ -358,12 +369,14 @@ class IsolatedCore:
         self._row["armed"] = 0
         if reason == STOP_DECODE:
             # A store into this very block broke it off: what follows is a block of its own.
-            self.core.learn_block()
+            self._learn()
         elif reason == STOP_MISPLACED:
             self.core.remove_misplaced()
         self.core.forget_code(low, high)
         if reason == STOP_DIVERGED:
             return self._input_differs()
+        if reason == STOP_HELD:
+            return self._given_up()
         # No hook stopped it: it is at the barrier, or cannot get there.
         return self._ended_by_itself(status) if reason == RUNNING else None
 

@@ -10,7 +10,7 @@ import numpy as np
 from unicorn.unicorn_const import UC_MEM_FETCH, UC_MEM_WRITE
 
 from corebraid.base.compiled import carray, njit
-from emu.bus.line_state import is_received
+from emu.bus.line_state import is_received, mark_received
 from emu.bus.private_memory import mark_dirty
 from emu.code.blocks import mark_unstable
 from emu.hooks.trace_holds import use_page
@@ -112,3 +112,19 @@ def fill_page(core, address, access, entry):
 @hook(FILL_HOOK)
 def on_fill(handle, address, access, result, user):
     return fill_page(core_at(user), address, access, _entry_at(result))
+
+
+@njit(cache=True)
+def fill_whole_page(core, address, access, entry):
+    """`fill_page` of a core that had all of memory at the beginning: no line of it is missing."""
+    page = address >> PAGE_SHIFT
+    if access == UC_MEM_FETCH and page < core.memory_bytes >> PAGE_SHIFT and core.line_shift < PAGE_SHIFT:
+        lines = _ONE << (PAGE_SHIFT - core.line_shift)
+        for line in range(page * lines, (page + _ONE) * lines):
+            mark_received(core, np.uint64(line))
+    return fill_page(core, address, access, entry)
+
+
+@hook(FILL_HOOK)
+def on_whole_fill(handle, address, access, result, user):
+    return fill_whole_page(core_at(user), address, access, _entry_at(result))

@@ -22,6 +22,8 @@ STOP_FRAME, STOP_BARRIER, STOP_DIVERGED, STOP_TRACE, STOP_STRATUM, STOP_SPLIT = 
 STOP_CALL = 12
 #: A hook found another instruction than that for which it was placed.
 STOP_MISPLACED = 13
+#: An access waits for what will never come.
+STOP_HELD = 14
 
 #: Rights of a page, as in ELF's p_flags.
 RIGHT_EXECUTE, RIGHT_WRITE, RIGHT_READ = 1, 2, 4
@@ -102,7 +104,8 @@ CORE_FIELDS = (
     # what the processor says that it is, and where a system call leaves its number and arguments
     # (emu/hooks/call.py); call_registers: those that hold them, then its result's
     "identity", "identity_n", "call_words", "call_registers",
-    # partial replay: the value log (emu/hooks/feed.py)
+    # partial replay: the value log (emu/hooks/feed.py), or what an access is held against
+    # (solver/evidence/linkage/replay/access.py)
     "fed", "fed_n", "fed_next",
     # one more than the count of the last instruction that may not be counted as a shared access (again)
     "shared_at",

@@ -60,6 +60,8 @@ MMIO_WRITE_HOOK = types.void(types.uint64, types.uint64, types.uint32, types.uin
 #: branch, 0 unless all are plain; their offsets are in the array.
 PLAIN_BLOCK = types.int64(types.uint64, types.int64, types.uint64)
 
+#: The kind of a write, in a memory hook.
+MEMORY_WRITE = uc.UC_MEM_WRITE
 #: What a TLB-fill hook returns through its pointer (unicorn.h, uc_tlb_entry).
 TLB_ENTRY = np.dtype([("address", "<u8"), ("permissions", "<u4"), ("padding", "<u4")])
 

@@ -21,6 +21,8 @@ from recorder.files.json_fields import Scalar
 LINKAGE, SLICES, OPR, RPC, LOSSES = "linkage", "slices", "opr", "rpc", "losses"
 #: What can share one version in evidence linkage, as its log numbers them.
 GROUPS = ("word", "line", "symbol")
+#: Which values of reads it logs.
+READ_VALUES = ("needed", "all")
 #: Of a core's number.
 _MOST_DIGITS = 9
 
@@ -66,7 +68,7 @@ class Stream:
     collector: str
     frames: str
     faults: str = ""
-    option: StreamOption | None = None
+    options: tuple[StreamOption, ...] = ()
     of_events: bool = False
     models: tuple[str, ...] = ("sc", "tso")
     only_for: str = ""
@@ -106,6 +108,12 @@ _GROUP = StreamOption(
     "group", "What shares one version in evidence linkage.  [default: word]",
     lambda given, _: given or "word", choices=GROUPS,
 )  # fmt: skip
+_READ_VALUES = StreamOption(
+    "read_values",
+    "Which values of reads evidence linkage logs: those without which no replay of all cores is possible, or "
+    "all, so that each core can be replayed alone.  [default: needed]",
+    lambda given, _: given, choices=READ_VALUES,
+)  # fmt: skip
 _SLICE_ACCESSES = StreamOption(
     "slice_accesses", "Shared accesses in a slice of evidence slices.  [default: 16]",
     lambda given, _: given, "N", bounds=(2, 256),
@@ -117,19 +125,19 @@ _ROWS = (
         LINKAGE, 8, "which versions each core met, as Stride",
         collector="recorder.evidence.linkage.collector:make_linkage",
         frames="recorder.evidence.linkage.codec:iter_linkage",
-        option=_GROUP, of_events=True, models=("sc",),
+        options=(_GROUP, _READ_VALUES), of_events=True, models=("sc",),
     ),
     Stream(
         SLICES, 9, "time slices of shared accesses, as LightPlay",
         collector="recorder.evidence.slices.collector:make_slices",
         frames="recorder.evidence.slices.log:iter_slices",
-        option=_SLICE_ACCESSES, of_events=True, models=("sc",),
+        options=(_SLICE_ACCESSES,), of_events=True, models=("sc",),
     ),
     Stream(
         OPR, 10, "the values that a group of cores read, as OPR",
         collector="recorder.evidence.opr.collector:make_opr",
         frames="recorder.evidence.opr.log:iter_opr",
-        option=_RSET, of_events=True, models=("sc",),
+        options=(_RSET,), of_events=True, models=("sc",),
     ),
     Stream(
         RPC, 11, "receipts of remote procedure calls",
@@ -204,9 +212,7 @@ def settled(
 
     Raises UsageError, also where a value is for a stream that is not among `names`."""
     names, said = tuple(names), dict[str, Scalar]()
-    for row in STREAMS.values():
-        if (option := row.option) is None:
-            continue
+    for row, option in ((stream, option) for stream in STREAMS.values() for option in stream.options):
         value = given.get(option.key)
         if row.name in names:
             if (settled_value := option.settle(value, cores)) is not None:

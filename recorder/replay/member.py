@@ -15,9 +15,9 @@ from corebraid.base.rows.record import END, MISS, MISS_LATE, RECEIVED, RECORD, S
 from corebraid.base.wording import Call, Option, Phrase, Text
 from emu.core.isolated import Diverged, IsolatedCore
 from emu.core.surroundings import DEVICES, KERNEL
-from emu.hooks.feed import FED
-from recorder.evidence.opr.digest import AccessDigest
+from emu.hooks.feed import FED, on_fed_access
 from recorder.evidence.opr.log import OprLog
+from recorder.files.access_digest import AccessDigest
 from recorder.files.digest import Digest
 from recorder.files.reader import Recording
 from recorder.replay.driver import Piece, ReplayDriver
@@ -40,7 +40,7 @@ class MemberReplay(ReplayDriver):
         member = log.members.index(core)
         around = KERNEL if manifest.linux else DEVICES
         isolated = IsolatedCore(
-            isa, core, manifest.memory, log.unit, traced=True, fed=True, surroundings=around
+            isa, core, manifest.memory, log.unit, traced=True, on_access=on_fed_access, surroundings=around
         )
         super().__init__(recording, core, isa, isolated)
         self._core.feed_values(_fed(log, member))

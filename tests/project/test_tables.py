@@ -88,7 +88,7 @@ def no_faults(recording: Recording) -> Iterator[tuple[str, str]]:
 COUNTS = Stream(
     "counts", 13, "how many events there were",
     collector="test_tables:make_counter", frames="test_tables:iter_counts", faults="test_tables:no_faults",
-    option=StreamOption("pace", "How fast.", lambda given, cores: given or cores, bounds=(1, 9)),
+    options=(StreamOption("pace", "How fast.", lambda given, cores: given or cores, bounds=(1, 9)),),
     of_events=True, models=("sc",), only_for="firmware that counts",
 )  # fmt: skip
 
@@ -118,12 +118,12 @@ def test_what_a_row_names_is_there(row: Stream) -> None:
 
 def test_rows_differ() -> None:
     assert len({row.kind for row in STREAMS.values()}) == len(STREAMS)
-    keys = [row.option.key for row in STREAMS.values() if row.option]
+    keys = [option.key for row in STREAMS.values() for option in row.options]
     assert len(set(keys)) == len(keys)
 
 
 def test_the_option_of_slices_says_what_the_codec_can() -> None:
-    option = STREAMS["slices"].option
+    (option,) = STREAMS["slices"].options
     assert option is not None
     assert option.bounds is not None
     assert option.bounds[1] == MOST_ACCESSES
@@ -155,7 +155,7 @@ def test_a_new_stream_is_in_the_help_of_record(counts: Stream) -> None:
     told = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
     for row in STREAMS.values():
         assert f"{row.name}: {row.says}" in told
-        assert row.option is None or f"--{row.option.key.replace('_', '-')} " in told
+        assert all(f"--{option.key.replace('_', '-')} " in told for option in row.options)
     assert "('pace', 4)" in CliRunner().invoke(command, ["--pace", "4"]).output
     assert CliRunner().invoke(command, ["--pace", "10"]).exit_code == 2
 

@@ -13,18 +13,29 @@ from linkage_factory import LINE, MEMORY, Frames, guest, random_turns, spelled_o
 from linkage_twin import Twin
 
 from corebraid.base.errors import FormatError
+from corebraid.base.rows.event import EVENT
+from corebraid.base.rows.event import FETCH as FETCH_FLAG
 from recorder.evidence.linkage import collector as linkage
 from recorder.evidence.linkage.codec import (
     ALL,
+    CHECK,
     DOUBLE,
+    FETCH,
     FOLLOW,
     PAPERS,
     PREDICT,
+    REPLAYED,
     RUNS,
+    Grouping,
+    Head,
+    LinkageWriter,
     Machine,
+    Piece,
     decode_linkage,
 )
 from recorder.evidence.linkage.collector import LinkageCollector
+from recorder.evidence.linkage.kernels import note_fetches
+from recorder.files.access_digest import AccessDigest
 from recorder.files.frame import FrameHeader
 
 N_CORES = 3
@@ -160,3 +171,68 @@ def test_every_cut_of_a_table_is_found() -> None:
             cut = [*kept[:k], (one, raw[:end]), *kept[k + 1 :]]
             with pytest.raises(FormatError):
                 list(decode_linkage(iter(cut), Machine(LINE, MEMORY, N_CORES + 1), Path("x")))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fetches_and_digests_of_accesses(seed: int) -> None:
+    """What a replay needs besides, one row at a time: every fetch, and a digest wherever a stratum is cut."""
+    frames = Frames()
+    collector = LinkageCollector(guest(N_CORES), frames, "word", ALL | REPLAYED)
+    fetches: dict[int, list[tuple[int, ...]]] = {core: [] for core in range(N_CORES)}
+    checks: dict[int, list[tuple[int, int]]] = {core: [] for core in range(N_CORES)}
+    digests = [AccessDigest() for _ in range(N_CORES)]
+    for number, (stream, rows) in enumerate(random_turns(seed)):
+        collector.take(stream, rows)
+        for row in rows if stream < N_CORES else ():
+            if row["flags"] & FETCH_FLAG:
+                fetches[stream].append((int(row["seq"]), int(row["count"]), int(row["addr"])))
+            digests[stream].take(np.array([row]))
+        if number % 7 == 0:
+            collector.stratum()
+            _check(digests, checks)
+    collector.finish()
+    _check(digests, checks)
+    found = frames.items(N_CORES + 1)
+    for core in range(N_CORES):
+        tables = {kind: _table(found, kind, core) for kind in (FETCH, CHECK)}
+        spelled = [
+            (first + k, count, address + 8 * k)
+            for first, count, address, words in tables[FETCH]
+            for k in range(words)
+        ]
+        assert spelled == fetches[core]
+        assert tables[CHECK] == checks[core]
+
+
+def _check(digests: list[AccessDigest], checks: dict[int, list[tuple[int, int]]]) -> None:
+    for core, digest in enumerate(digests):
+        if digest.accesses != (checks[core][-1][0] if checks[core] else 0):
+            checks[core].append((digest.accesses, digest.value))
+
+
+def _table(items: list[Head | Piece], kind: int, stream: int) -> list[tuple[int, ...]]:
+    pieces = [
+        piece for piece in items if isinstance(piece, Piece) and (piece.kind, piece.stream) == (kind, stream)
+    ]
+    return [tuple(row) for piece in pieces for row in piece.table.tolist()]
+
+
+def test_words_of_code_that_follow_each_other_are_one_row() -> None:
+    rows = np.zeros(9000, EVENT)
+    rows["seq"], rows["flags"], rows["size"] = np.arange(9000), FETCH_FLAG, 8
+    rows["addr"] = 0x1000 + 8 * np.arange(9000)
+    rows["count"][8500:] = 1
+    found = np.zeros((9000, 4), np.uint64)
+    assert note_fetches(rows, found) == 4
+    assert found[:4, 3].tolist() == [4096, 4096, 308, 500]
+
+
+@pytest.mark.parametrize(
+    "row", [(0, 0, 0, 0), (0, 0, MEMORY - 8, 2), (0, 0, MEMORY, 1), (0, 0, 0, 4097), (1 << 48, 0, 0, 1)]
+)
+def test_fetches_that_cannot_be_are_refused(row: tuple[int, ...]) -> None:
+    frames = Frames()
+    writer = LinkageWriter(frames, Head(Grouping("word", LINE, MEMORY), ALL | REPLAYED, 15, 14))
+    writer.write(FETCH, 0, np.array([row], np.uint64))
+    with pytest.raises(FormatError):
+        frames.items(N_CORES + 1)

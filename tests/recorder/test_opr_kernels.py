@@ -13,7 +13,7 @@ from corebraid.base.rows.event import EVENT, READ, RMW, UNCACHED, WRITE
 from recorder.evidence.opr.accesses import ACCESS, GOT, LOAD, MOST_GETS, STORE, AccessStream
 from recorder.evidence.opr.clocks import Affinities, ExactClocks, RelaxedClocks
 from recorder.evidence.opr.rows import CODE, EXACT, RELAXED, VALUE
-from recorder.evidence.opr.shadow import CodePages, ValueLogger
+from recorder.evidence.opr.shadow import CodePages, ValueLogger, follow_stores
 from solver.evidence.opr.order_log import WAIT, OrderLog, write_checks
 
 MEMORY = 1 << 16
@@ -37,23 +37,43 @@ class NaiveShadow:
     def __init__(self, unit: int) -> None:
         self.unit, self.memory, self.known = unit, bytearray(MEMORY), {}
         self.sn, self.log = 0, []
+        self.code, self.owed = {CODE_PAGE}, []
 
     def units(self, addr: int, size: int) -> range:
         first = addr // self.unit * self.unit
         return range(first, addr + size, self.unit)
 
+    def take_unit(self, start: int, count: int) -> None:
+        """Log the words of a unit that the member does not know as they are, for the instructions from
+        `count` on."""
+        for word in range(start, start + self.unit, 8):
+            value = bytes(self.memory[word : word + 8])
+            if [self.known.get(word + k) for k in range(8)] != list(value):
+                late = any(word + k in self.known for k in range(8))
+                self.log.append((CODE, count, int.from_bytes(value, "little"), word, late))
+                self.known.update({word + k: value[k] for k in range(8)})
+
+    def come_to_hold_code(self, page: int) -> None:
+        """A page may be executed from now on: what the member has of it as data it will not fetch."""
+        self.code.add(page)
+        self.owed.append(page)
+
+    def settle(self, before: int) -> None:
+        """The member's next event is at the count `before`, its last one was the one before `100 + sn`: units
+        of pages that are owed, if it knows a byte of them."""
+        count = min(101 + self.sn if self.sn else 0, before)
+        for page in self.owed:
+            for start in range(page * 4096, (page + 1) * 4096, self.unit):
+                if any(at in self.known for at in range(start, start + self.unit)):
+                    self.take_unit(start, count)
+        self.owed = []
+
     def access(self, kind: int, addr: int, size: int, new: int) -> int:
         self.sn += 1
         old = int.from_bytes(self.memory[addr : addr + size], "little")
         for start in self.units(addr, size):
-            if start // 4096 != CODE_PAGE:
-                continue
-            for word in range(start, start + self.unit, 8):
-                value = bytes(self.memory[word : word + 8])
-                if [self.known.get(word + k) for k in range(8)] != list(value):
-                    late = any(word + k in self.known for k in range(8))
-                    self.log.append((CODE, 100 + self.sn, int.from_bytes(value, "little"), word, late))
-                    self.known.update({word + k: value[k] for k in range(8)})
+            if start // 4096 in self.code:
+                self.take_unit(start, 100 + self.sn)
         span = range(addr, addr + size)
         if kind != WRITE and any(self.known.get(at) != self.memory[at] for at in span):
             self.log.append((VALUE, self.sn, old, 0, size))
@@ -93,6 +113,56 @@ def test_shadow_memory(seed: int, unit: int) -> None:
         ]
     assert logged == [tuple(map(int, row)) for row in twin.log]
     assert logger.sn == len(rows)
+
+
+@pytest.mark.parametrize("unit", [64, 128, 256])
+@pytest.mark.parametrize("seed", range(6))
+def test_pages_that_come_to_hold_code_when_they_hold_data(seed: int, unit: int) -> None:
+    """Against the twin: several pages become code one after the other, some twice in a row, between accesses
+    of the member's and stores of others."""
+    draw = random.Random(f"late/{seed}/{unit}")
+    page = np.zeros(MEMORY >> 12, np.uint8)
+    page[CODE_PAGE] = 1
+    code = CodePages(page, np.zeros(MEMORY, np.uint8), np.uint64(unit), True)
+    logger, twin, rows = ValueLogger(0, code), NaiveShadow(unit), np.zeros(600, EVENT)
+    later = draw.sample([number for number in range(MEMORY >> 12) if number != CODE_PAGE], 8)
+    logged: list[Any] = []
+    for k, row in enumerate(rows):
+        if draw.random() < 0.4:
+            at = draw.choice(later) * 4096 + draw.randrange(512) * 8
+            stores = np.zeros(1, EVENT)
+            stores["kind"], stores["addr"], stores["size"] = WRITE, at, 8
+            stores["new"] = draw.getrandbits(64)
+            twin.memory[at : at + 8] = int(stores["new"][0]).to_bytes(8, "little")
+            follow_stores(stores, code)
+        while later and draw.random() < 0.02:
+            number = later.pop()
+            page[number] = 1
+            logger.come_to_hold_code([number])
+            twin.come_to_hold_code(number)
+            later = later or [number]
+            if later == [number]:
+                break
+        size = draw.choice([1, 2, 4, 8, 8, 3])
+        addr = draw.choice(later) * 4096 + draw.choice([draw.randrange(4088), draw.randrange(40)])
+        kind, new = draw.choice([READ, READ, WRITE, RMW]), draw.getrandbits(8 * size)
+        twin.settle(101 + twin.sn)
+        old = twin.access(kind, addr, size, new)
+        row["kind"], row["addr"], row["size"], row["count"] = kind, addr, size, 100 + twin.sn
+        row["old"], row["new"] = old, (old if kind == READ else new)
+        logged += _as_tuples(logger.take(rows[k : k + 1])[0])
+    page[later[0]] = 1
+    logger.come_to_hold_code(later[:1])
+    twin.come_to_hold_code(later[0])
+    twin.settle(1 << 63)
+    logged += _as_tuples(logger.settle((1 << 64) - 1))
+    assert logged == [tuple(map(int, row)) for row in twin.log]
+    late = [row for row in logged if row[0] == CODE and row[3] >> 12 != CODE_PAGE]
+    assert late
+
+
+def _as_tuples(rows: Any) -> list[tuple[int, ...]]:
+    return [(int(r["kind"]), int(r["sn"]), int(r["value"]), int(r["place"]), int(r["size"])) for r in rows]
 
 
 def test_new_values_are_marked() -> None:

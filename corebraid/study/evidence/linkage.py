@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corebraid.base.errors import Contradiction
-from corebraid.base.wording import said
+from corebraid.base.errors import Contradiction, UsageError
+from corebraid.base.wording import Option, Phrase, said
 from recorder.evidence.linkage.codec import DOUBLE, FOLLOW, PREDICT, RUNS, Head, iter_linkage
 from recorder.files.evidence_names import LINKAGE, evidence_log
 from recorder.files.reader import Recording
 from recorder.replay.traces import RecordingTraces
 from solver.evidence.linkage.engine import LinkageEngine
+from solver.evidence.linkage.replay.group import ReplayedGroup, replay_alone, replay_together
 from solver.passes.unfiltered import iter_problems
 from solver.regions.problem import Verdict
 
-_NAMES = {1: "shares", 2: "orders", 3: "bounds", 4: "values"}
+_NAMES = {1: "shares", 2: "orders", 3: "bounds", 4: "values", 5: "fetches", 6: "checks"}
 
 
 @dataclass(frozen=True)
@@ -95,3 +96,52 @@ def _inference(engine: LinkageEngine) -> dict[str, object]:
         "values": engine.values,
         "seconds": round(engine.seconds, 6),
     }
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A replay from Stride's evidence, which was bit-exact."""
+
+    recording: Recording
+    result: ReplayedGroup
+
+    def facts(self) -> dict[str, object]:
+        """As JSON. elsewhere: what neither the program nor the evidence says, and where it was taken from."""
+        result, cores = self.result, self.result.cores
+        linked = sum(core.linked for core in cores)
+        names = ("core", "instructions", "accesses", "checks", "registers", "waits")
+        return {
+            "recording": str(self.recording.path),
+            "replay": "alone" if result.alone else "together",
+            "bit_exact": True,
+            "cores": [{name: getattr(core, name) for name in names} for core in cores],
+            "versions": result.versions,
+            "turns": result.turns,
+            "linked": linked,
+            "comparisons_per_read": round(sum(core.compared for core in cores) / linked, 4)
+            if linked
+            else None,
+            "values": result.values,
+            "elsewhere": {
+                "first_memory": "initial.img",
+                **{name: sum(getattr(core, name) for core in cores) for name in _OF_CORES},
+                "agent_accesses": result.agents,
+            },
+        }
+
+
+_OF_CORES = ("inputs", "contexts")
+
+
+def replayed(recording: Recording, core: int | None, progress: Callable[[int], None]) -> Replayed:
+    """Replay from the evidence: all cores together, or one alone. progress: called with instructions so far.
+    Raises UsageError without evidence for that, FormatError, Divergence, Contradiction."""
+    if core is not None:
+        return Replayed(recording, replay_alone(recording, core, progress))
+    return Replayed(recording, replay_together(recording, progress))
+
+
+def check_asked(*, replay: bool, core: int | None) -> None:
+    """Raises UsageError where a core is asked for and no replay."""
+    if core is not None and not replay:
+        raise UsageError(Phrase(Option("core"), " goes with ", Option("replay")), found=Option("core", core))

@@ -26,9 +26,12 @@ from recorder.files.reader import Recording, iter_evidence
 #: version seen some time after (TR_i, second member), how many reads; with FOLLOW how many before it saw
 #: what was known. VALUE: of a stream's reads, the value
 #: (TR_i, first member), how many before it were predicted.
-HEAD, SHARE, ORDER, BOUND, VALUE = range(5)
-_COLUMNS = {SHARE: 4, ORDER: 3, BOUND: 2, VALUE: 2}
-_STREAMED = (BOUND, VALUE)
+#: For a replay without miss records (REPLAYED), of each core: FETCH: where it fetched code: the number of the
+#: event, the instruction, the address, how many words. CHECK: at strata, how many accesses it had made, and a
+#: digest of them (recorder/files/access_digest.py).
+HEAD, SHARE, ORDER, BOUND, VALUE, FETCH, CHECK = range(7)
+_COLUMNS = {SHARE: 4, ORDER: 3, BOUND: 2, VALUE: 2, FETCH: 4, CHECK: 2}
+_STREAMED = (BOUND, VALUE, FETCH, CHECK)
 
 #: Compressions of section V, as bits. PREDICT: values that the last access to the variable's place predicts
 #: are counted, not written (V-A). RUNS: equal successive versions and writers are counted (V-A). DOUBLE: a
@@ -38,8 +41,12 @@ _STREAMED = (BOUND, VALUE)
 PREDICT, RUNS, DOUBLE, FOLLOW = 1, 2, 4, 8
 PAPERS = PREDICT | RUNS | DOUBLE
 ALL = PAPERS | FOLLOW
+#: No compression: the stream has what a replay needs (FETCH, CHECK).
+REPLAYED = 16
 
 _VERSION = 1
+#: Words of code that a row of FETCH has at most.
+MOST_WORDS = 1 << 12
 #: Every count in the stream is below this.
 MOST = 1 << 48
 
@@ -88,7 +95,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Head:
-    """How the stream was recorded. compressions: bits PREDICT, RUNS, DOUBLE. shadow_bits, seen_bits: the
+    """How the stream was recorded. compressions: bits PREDICT to REPLAYED. shadow_bits, seen_bits: the
     recorder's tables of last values and last versions have 2**so many entries a stream."""
 
     grouping: Grouping
@@ -152,6 +159,16 @@ def _check(piece: Piece, head: Head, n_streams: int) -> None:
         wrong |= bool((table[:, -1] == 0).any())
     if piece.kind == VALUE:
         wrong |= bool((table[:, 1] >= MOST).any())
+    if piece.kind in (FETCH, CHECK):
+        wrong |= not head.compressions & REPLAYED or piece.stream == n_streams - 1
+        wrong |= bool((table[:, 0] >= MOST).any())
+    if piece.kind == FETCH:
+        memory = np.uint64(head.grouping.memory)
+        wrong |= bool(
+            (table[:, 1] >= MOST).any() or (table[:, 2] >= memory).any() or (table[:, 3] == 0).any()
+        )
+        wrong |= bool((table[:, 3] > MOST_WORDS).any())
+        wrong |= bool((table[:, 3] > (memory - np.minimum(table[:, 2], memory)) // np.uint64(8)).any())
     if wrong:
         raise FormatError("a row of evidence linkage is out of range")
 
@@ -211,7 +228,7 @@ class _Decoder:
 
     def take(self, number: int, records: int, raw: bytes) -> list[Head | Piece]:
         """What one frame adds. Raises FormatError."""
-        if len(raw) < 2 or raw[0] > VALUE or (number == 0) != (raw[0] == HEAD and raw[1] > 0):
+        if len(raw) < 2 or raw[0] > CHECK or (number == 0) != (raw[0] == HEAD and raw[1] > 0):
             raise FormatError("no such table", found=raw[:2].hex())
         if raw[0] != HEAD:
             items: list[Head | Piece] = [] if self.head else [self.begin()]
@@ -227,7 +244,12 @@ class _Decoder:
     def begin(self) -> Head:
         """The head, from the fields and symbols so far. Raises FormatError."""
         fields = self.fields
-        if len(fields) != 5 or fields[0] != _VERSION or fields[1] >= len(GROUPS) or fields[2] > ALL:
+        if (
+            len(fields) != 5
+            or fields[0] != _VERSION
+            or fields[1] >= len(GROUPS)
+            or fields[2] > ALL | REPLAYED
+        ):
             raise FormatError("how evidence linkage was recorded", found=str(fields))
         if not all(1 <= bits <= 30 for bits in fields[3:]):
             raise FormatError("sizes of the recorder's tables", found=str(fields[3:]))

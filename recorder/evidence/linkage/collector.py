@@ -11,7 +11,20 @@ from collections.abc import Mapping
 import numpy as np
 
 from corebraid.base.host_memory import host_memory
-from recorder.evidence.linkage.codec import ALL, BOUND, ORDER, SHARE, VALUE, Grouping, Head, LinkageWriter
+from recorder.evidence.linkage.codec import (
+    ALL,
+    BOUND,
+    CHECK,
+    DOUBLE,
+    FETCH,
+    ORDER,
+    REPLAYED,
+    SHARE,
+    VALUE,
+    Grouping,
+    Head,
+    LinkageWriter,
+)
 from recorder.evidence.linkage.kernels import (
     MOST_ADDED,
     ORDERS,
@@ -24,9 +37,11 @@ from recorder.evidence.linkage.kernels import (
     Tables,
     close_bounds,
     close_orders,
+    note_fetches,
     settle,
     take_rows,
 )
+from recorder.files.access_digest import AccessDigest
 from recorder.files.collectors import EvidenceWriter, Guest, Rows
 from recorder.files.columns import Table
 
@@ -77,10 +92,13 @@ class LinkageCollector:
             np.zeros(n_streams, np.int64),
         )
         self._state = State(names, variables, np.zeros(n_streams, STREAM), shadow, bits, tables, compressions)
+        self._steps = _Steps(guest.n_cores, self._writer) if compressions & REPLAYED else None
 
     def take(self, stream: int, rows: Rows) -> None:
         """See `Collector`."""
         self._settle(stream)
+        if self._steps is not None and stream != self._agents:
+            self._steps.take(stream, rows)
         for start in range(0, len(rows), _AT_ONCE):
             end = min(start + _AT_ONCE, len(rows))
             last = self._late and stream != self._agents and end == len(rows)
@@ -92,7 +110,9 @@ class LinkageCollector:
             settle(self._state, stream)
 
     def stratum(self) -> None:
-        """See `Collector`: linkages know no strata."""
+        """See `Collector`: linkages know no strata, but a replay is compared there."""
+        if self._steps is not None:
+            self._steps.check()
 
     def _write_full(self, stream: int) -> None:
         tables = self._state.tables
@@ -121,6 +141,8 @@ class LinkageCollector:
 
     def flush(self) -> None:
         """See `Collector`. Open runs are closed, so that they are there."""
+        if self._steps is not None:
+            self._steps.write()
         self._write_variables()
         shared = np.concatenate([np.empty(0, np.uint64), *self._shared])
         self._shared = [shared]
@@ -136,9 +158,48 @@ class LinkageCollector:
         """See `Collector`. What waits for a core's next event has it now: the end."""
         for stream in range(len(self._state.streams)):
             self._settle(stream)
+        self.stratum()
         self.flush()
 
 
+class _Steps:
+    """What a replay of the cores needs besides: where each fetched code, and digests of its accesses."""
+
+    def __init__(self, n_cores: int, writer: LinkageWriter) -> None:
+        self._writer = writer
+        self._digests = [AccessDigest() for _ in range(n_cores)]
+        self._fetches: list[list[Table]] = [[] for _ in range(n_cores)]
+        self._checks: list[list[tuple[int, int]]] = [[] for _ in range(n_cores)]
+        self._checked = [0] * n_cores
+
+    def take(self, core: int, rows: Rows) -> None:
+        """A core's next events, EVENT[n]."""
+        self._digests[core].take(rows)
+        found: Table = np.empty((len(rows), 4), np.uint64)
+        n = int(note_fetches(rows, found))
+        if n:
+            self._fetches[core].append(found[:n].copy())
+
+    def check(self) -> None:
+        """A digest of each core that has made an access since the last."""
+        for core, digest in enumerate(self._digests):
+            if digest.accesses != self._checked[core]:
+                self._checked[core] = digest.accesses
+                self._checks[core].append((digest.accesses, digest.value))
+
+    def write(self) -> None:
+        """Write what there is."""
+        for core, fetches in enumerate(self._fetches):
+            for table in fetches:
+                self._writer.write(FETCH, core, table)
+            if self._checks[core]:
+                self._writer.write(CHECK, core, np.array(self._checks[core], np.uint64))
+            fetches.clear()
+            self._checks[core].clear()
+
+
 def make_linkage(guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]) -> LinkageCollector:
-    """The collector for a machine. options: "group", what shares one version, a word unless given."""
-    return LinkageCollector(guest, writer, str(options.get("group", "word")))
+    """The collector for a machine. options: "group", what shares one version, a word unless given;
+    "read_values", "all" if none of those that reads returned is left out for its version."""
+    compressions = (ALL & ~DOUBLE if options.get("read_values") == "all" else ALL) | REPLAYED
+    return LinkageCollector(guest, writer, str(options.get("group", "word")), compressions)

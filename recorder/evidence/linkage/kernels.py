@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from corebraid.base.compiled import njit
 from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.kernels import inner
-from corebraid.base.rows.event import GLUED, READ, RMW, UNCACHED
-from recorder.evidence.linkage.codec import DOUBLE, FOLLOW, PREDICT, RUNS
+from corebraid.base.rows.event import FETCH, GLUED, READ, RMW, UNCACHED
+from recorder.evidence.linkage.codec import DOUBLE, FOLLOW, MOST_WORDS, PREDICT, RUNS
 
 #: A variable: `version` counts two a write; odd while `writing` - 1 (a stream) is between its two counts.
 #: The writer of the last `run` writes is `runner`. owner: 0 untouched, 1 + the only stream that has touched
@@ -319,3 +319,23 @@ def take_rows(rows, start, end, last, stream, state):  # type: ignore[no-untyped
             shadow.values[stream, slot(row.addr, bits[0])] = row.new
     if end > start:
         streams[stream].reached = rows[end - 1].seq + _U1
+
+
+@njit(cache=True)
+def note_fetches(rows, out):  # type: ignore[no-untyped-def]
+    """Where code was fetched among rows (EVENT[n]): the number of the first event, its instruction, its
+    address, how many words follow each other. out: uint64[n, 4], filled. Returns how many there are."""
+    n = 0
+    for i in range(rows.size):
+        row = rows[i]
+        if (row.flags & np.uint8(FETCH)) == 0:
+            continue
+        if n and i and (rows[i - 1].flags & np.uint8(FETCH)) != 0:
+            last = out[n - 1]
+            follows = last[2] + np.uint64(8) * last[3] == row.addr and last[3] < np.uint64(MOST_WORDS)
+            if last[1] == row.count and follows:
+                last[3] += _U1
+                continue
+        out[n, 0], out[n, 1], out[n, 2], out[n, 3] = row.seq, row.count, row.addr, _U1
+        n += 1
+    return n

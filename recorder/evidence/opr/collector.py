@@ -15,10 +15,10 @@ from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from recorder.evidence.opr.accesses import AccessStream
 from recorder.evidence.opr.clocks import Affinities, ExactClocks, RelaxedClocks
-from recorder.evidence.opr.digest import AccessDigest
 from recorder.evidence.opr.log import Head, OprWriter, unit_of
 from recorder.evidence.opr.rows import CHECK, OPR_ROW, Rows
 from recorder.evidence.opr.shadow import CodePages, ValueLogger, follow_stores
+from recorder.files.access_digest import AccessDigest
 from recorder.files.collectors import EvidenceWriter, Guest
 from recorder.files.evidence_names import is_core_number
 

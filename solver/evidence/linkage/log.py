@@ -3,6 +3,7 @@ version a core saw some time after each of its reads (ICSE 2012, Figure 4: LW_x 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -87,17 +88,24 @@ def read_linkage(recording: Recording, with_values: bool = False) -> LinkageLog:
     """The recording's linkages. with_values: also the values of reads, which inference does not need.
 
     Raises UsageError if it has none, FormatError."""
+    where = str(recording.path / evidence_log(LINKAGE))
+    return linkage_log(iter_linkage(recording), recording.manifest.n_cores + 1, where, with_values)
+
+
+def linkage_log(
+    items: Iterable[Head | Piece], streams: int, where: str, with_values: bool = False
+) -> LinkageLog:
+    """The same of decoded tables. where: what to name in an error. Raises FormatError."""
     head: Head | None = None
     pieces: list[Piece] = []
-    for item in iter_linkage(recording):
+    for item in items:
         if isinstance(item, Head):
             head = item
         else:
             pieces.append(item)
-    where = str(recording.path / evidence_log(LINKAGE))
     if head is None:
         raise FormatError("evidence linkage is empty", where=where, remedy=_REMEDY)
-    grouping, streams = head.grouping, recording.manifest.n_cores + 1
+    grouping = head.grouping
     names = Names(np.uint64(grouping.shift), np.uint64(len(grouping.objects)), grouping.symbol_of_word())
     shares = _shares(_joined(pieces, SHARE, 0, 4).astype(np.int64), grouping.n_variables, where)
     runs = _runs(_joined(pieces, ORDER, 0, 3).astype(np.int64), shares, streams, where)

@@ -58,11 +58,11 @@ _OPERATION, _MET, _READS = range(3)
 #: What is known of the variable where an event begins, and of the one where it ends: its slot, the version
 #: that a write made or that a read may have seen at most, whether it is recorded, whether the read's value
 #: need not be.
-_SLOT, _VERSION, _RECORDED, _KNOWN, _FIELDS = range(5)
+SLOT, VERSION, RECORDED, KNOWN, FIELDS = range(5)
 
 
 @inner
-def _next_write(log, slot, stream):  # type: ignore[no-untyped-def]
+def next_write(log, slot, stream):  # type: ignore[no-untyped-def]
     """The version of the stream's next write to the variable; -1 if the evidence has none."""
     runs = log.runs
     key = slot * log.streams + stream
@@ -78,7 +78,7 @@ def _next_write(log, slot, stream):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _next_bound(bounds, stream, variable, seen):  # type: ignore[no-untyped-def]
+def next_bound(bounds, stream, variable, seen):  # type: ignore[no-untyped-def]
     """What the stream saw after its next read, which is of this variable; -1 if the evidence has none. seen:
     the variable's entry in the table of last versions."""
     at = bounds.at[stream]
@@ -96,31 +96,32 @@ def _next_bound(bounds, stream, variable, seen):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _meet(log, stream, row, variable, met):  # type: ignore[no-untyped-def]
-    """Put one variable of an event beside the evidence. met: int64 (_FIELDS,), filled in. False if the
-    evidence has nothing for it."""
+def meet(log, stream, event, variable, met):  # type: ignore[no-untyped-def]
+    """Put one variable of an event beside the evidence. event: (its number, its kind). met: int64 (FIELDS,),
+    filled in. False if the evidence has nothing for it."""
+    number, kind = event
     slot = np.int64(log.shares.slot_of[variable]) - 1
-    met[_SLOT], met[_VERSION], met[_RECORDED], met[_KNOWN] = slot, 0, 0, 1
+    met[SLOT], met[VERSION], met[RECORDED], met[KNOWN] = slot, 0, 0, 1
     if slot < 0:
         return True
     shares, bounds = log.shares, log.bounds
-    if shares.owner[slot] == stream and np.int64(row.seq) < shares.events[slot]:
-        if row.kind != READ:
+    if shares.owner[slot] == stream and number < shares.events[slot]:
+        if kind != READ:
             shares.private[slot] += 1
-        met[_VERSION] = shares.private[slot]
+        met[VERSION] = shares.private[slot]
         return True
-    met[_RECORDED] = 1
+    met[RECORDED] = 1
     seen = bounds.seen[stream, hashed(variable, bounds.seen_bits)]
-    if row.kind != READ:
-        version = _next_write(log, slot, stream)
+    if kind != READ:
+        version = next_write(log, slot, stream)
         note_seen(seen, variable, np.uint64(version << bounds.double))
-        met[_VERSION] = version
+        met[VERSION] = version
         return version >= 0
-    version = _next_bound(bounds, stream, variable, seen)
+    version = next_bound(bounds, stream, variable, seen)
     same = note_seen(seen, variable, np.uint64(version))
-    met[_KNOWN] = bounds.double and same and (version & 1) == 0
+    met[KNOWN] = bounds.double and same and (version & 1) == 0
     # A write that is under way may have happened.
-    met[_VERSION] = (version + bounds.double) >> bounds.double
+    met[VERSION] = (version + bounds.double) >> bounds.double
     return version >= 0
 
 
@@ -139,7 +140,7 @@ def _tell_parts(row, op, problem, met, placed):  # type: ignore[no-untyped-def]
         this = READS if row.kind == READ else WRITES
         if this >= kind[p]:
             kind[p] = this
-            placed.slot[p], placed.version[p] = met[half, _SLOT], met[half, _VERSION]
+            placed.slot[p], placed.version[p] = met[half, SLOT], met[half, VERSION]
     return found
 
 
@@ -147,27 +148,28 @@ def _tell_parts(row, op, problem, met, placed):  # type: ignore[no-untyped-def]
 def place_rows(rows, before, come_to, last, log, stream, problem, placed):  # type: ignore[no-untyped-def]
     """Place a piece of a stream's rows. before: rows of the stream in the region before it. come_to: int64
     (3,), see _OPERATION; updated. last: the stream's operations end here. Returns (why not, row)."""
-    met = np.zeros((2, _FIELDS), np.int64)
+    met = np.zeros((2, FIELDS), np.int64)
     for i in range(rows.size):
         row = rows[i]
         if (row.flags & UNCACHED) != 0:
             continue
         final = row.addr + np.uint64(row.size) - _ONE
         first = variable_of(log.names, row.addr)
-        there = _meet(log, stream, row, first, met[0])
+        event = (np.int64(row.seq), row.kind)
+        there = meet(log, stream, event, first, met[0])
         copy_row(met[0], met[1])
         if final >> _THREE != row.addr >> _THREE:
             second = variable_of(log.names, final)
             if second != first:
-                there = there and _meet(log, stream, row, second, met[1])
+                there = there and meet(log, stream, event, second, met[1])
         if not there:
             return (NO_BOUND if row.kind == READ else NO_WRITE), i
-        recorded = (met[0, _RECORDED] | met[1, _RECORDED]) != 0
+        recorded = (met[0, RECORDED] | met[1, RECORDED]) != 0
         if recorded and log.values.first.size:
-            known = (met[0, _KNOWN] & met[1, _KNOWN]) != 0
+            known = (met[0, KNOWN] & met[1, KNOWN]) != 0
             if not follow_values(log.values, stream, row, known):
                 return OTHER_VALUE, i
-        if row.kind == READ and (met[0, _SLOT] >= 0 or met[1, _SLOT] >= 0):
+        if row.kind == READ and (met[0, SLOT] >= 0 or met[1, SLOT] >= 0):
             come_to[_READS] += 1
         while come_to[_OPERATION] < last and problem.end_row[come_to[_OPERATION]] <= before + i:
             come_to[_OPERATION] += 1

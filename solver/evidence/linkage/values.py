@@ -42,22 +42,22 @@ class Values(NamedTuple):
 
 
 @inner
-def _next_value(values, stream, place, value):  # type: ignore[no-untyped-def]
-    """Whether the log allows that the stream's next value is this one."""
+def next_value(values, stream, place):  # type: ignore[no-untyped-def]
+    """The stream's next value, of an access to `place` (`slot` of its address)."""
     at = values.at[stream]
     if at == values.first[stream + 1]:
         # Reads after the last value that was written are all predicted.
         values.tally[PREDICTED] += 1
-        return values.last[stream, place] == value
+        return values.last[stream, place]
     if values.used[stream] < values.hits[at]:
         values.used[stream] += 1
         values.tally[PREDICTED] += 1
-        return values.last[stream, place] == value
+        return values.last[stream, place]
     values.at[stream] += 1
     values.used[stream] = 0
-    values.last[stream, place] = value
+    values.last[stream, place] = values.value[at]
     values.tally[WRITTEN] += 1
-    return values.value[at] == value
+    return values.value[at]
 
 
 @inner
@@ -69,13 +69,13 @@ def follow_values(values, stream, row, known):  # type: ignore[no-untyped-def]
         if known:
             values.tally[LEFT_OUT] += 1
             return True
-        return _next_value(values, stream, place, row.old)
+        return next_value(values, stream, place) == row.old
     fits = True
     if row.kind == RMW:
         if (values.compressions & DOUBLE) != 0:
             values.tally[LEFT_OUT] += 1
         else:
-            fits = _next_value(values, stream, place, row.old)
+            fits = next_value(values, stream, place) == row.old
     values.last[stream, place] = row.new
     return fits
 

@@ -6,10 +6,12 @@ Bytes that a plain store overwrote are left out: the core never sees them. So ar
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from corebraid.base.compiled import njit
 from corebraid.base.rows.event import FETCH, READ, WRITE
-from recorder.evidence.opr.rows import Rows
+
+Rows = npt.NDArray[np.void]
 
 _ONE = np.uint64(1)
 _SHIFT = np.uint64(29)
