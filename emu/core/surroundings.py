@@ -66,7 +66,6 @@ class Kernel:
         core.set_identity()
         core.run_programs()
         core.placed.privileged = on_privileged
-        core.placed.calls_wait = True
         core.add_instruction_hooks(core.native.calls)
 
     def surround_isolated(self, core: Core, rows: NDArray[Any]) -> None:

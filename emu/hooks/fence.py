@@ -1,5 +1,5 @@
 """Native hook before an instruction that waits until the store buffer is empty (SDM volume 3, 12.10), and
-before a Linux program's system calls."""
+before system calls of a Linux program that runs step by step."""
 
 from __future__ import annotations
 

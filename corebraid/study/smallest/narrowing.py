@@ -20,7 +20,7 @@ from emu.schedule.switches import Fired, Switch
 
 #: Shared events behind a border at which it is tried to stop the thread even later: where it has a lock
 #: others wait, and the run passes though what matters is still to come.
-_LATER = 24
+_LATER = (*range(8), 11, 15, 23)
 #: No border is more than two to this power of instructions away.
 _FAR = 40
 #: Of a number the schedule with which it is tried.
@@ -129,8 +129,7 @@ class Narrowing:
         late = self._furthest(own, stopped)
         stay = _stopped_in(self._trials.one(stopped(late)), number)
         first = stay.made + (not stay.before) + 1 if stay is not None else 0
-        events = range(first, first + _LATER)
-        listed = [_stopped(switches, number, event, by_instructions=False) for event in events]
+        listed = [_stopped(switches, number, first + more, by_instructions=False) for more in _LATER]
         stops = [_stopped_in(tried, number) for tried in self._trials.each(listed) if self._so(tried)]
         for stay in reversed(stops):
             if stay is not None and stay.own > late and self._holds(stopped(stay.own)):

@@ -1,5 +1,5 @@
 """Native hook before `Block.fences` (`mfence`, `cpuid`, `iretq`), and `Block.calls`, which empty the store
-buffer as fences do where there is a kernel: stops the core where none stands any more.
+buffer as fences do where tasks of a kernel run step by step: stops the core where none stands any more.
 
 The hook that empties the store buffer stays when a program has written other code over the fence, and a hook
 that does nothing is not nothing (`pair.py`): where the instruction there fails, the emulator would restore
