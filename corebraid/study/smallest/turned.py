@@ -9,7 +9,7 @@ from corebraid.study.smallest.trials import Trials, Tried
 from emu.schedule.switches import Switch
 
 #: Schedules that are tried.
-_MOST = 160
+_MOST = 64
 
 
 def passes(tried: Tried) -> bool:
