@@ -53,10 +53,14 @@ warm: $(READY)
 # Each process begins with a half of the tests: two that run the same tests compile the same kernels. Processes
 # that have compiled much are some gigabytes large, and hunts fork theirs thousands of times: those begin anew.
 LATE := tests/project tests/corebraid
+FORKING := $(wildcard tests/corebraid/test_exhaustive*.py tests/corebraid/study/test_exhaustive*.py) \
+  tests/corebraid/test_hunt_cli.py tests/corebraid/test_forked_runs.py tests/corebraid/study/smallest \
+  tests/corebraid/study/causes tests/corebraid/study/covering
 test: $(READY)
 	@$(MAKE) --no-print-directory -j2 -O lint warm
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(patsubst %,--ignore %,$(LATE))
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(LATE)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(FORKING)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(patsubst %,--ignore %,$(FORKING)) $(LATE)
 
 # With its kernels, so that whoever installs it does not wait for them.
 wheel: $(READY)

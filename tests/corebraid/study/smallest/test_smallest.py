@@ -90,7 +90,7 @@ def test_the_command_that_is_printed_fails_the_same_way(small: Hunted, tmp_path:
     [
         pytest.param(LINUX / "bug_atomicity", 1, {"seed": 4}, marks=pytest.mark.soak),
         pytest.param(LINUX / "bug_lock_order", 1, {}, marks=pytest.mark.soak),
-        (FIRMWARE / "bug_dcl.elf", 1, {"cores": 2, "seed": 2}),
+        pytest.param(FIRMWARE / "bug_dcl.elf", 1, {"cores": 2, "seed": 2}, marks=pytest.mark.soak),
         (FIRMWARE / "bug_lost_update.elf", 1, {"cores": 2, "seed": 1}),
         pytest.param(LINUX / "bug_lost_update", 1, {"cores": 1, "seed": 57}, marks=pytest.mark.soak),
     ],
