@@ -6,8 +6,8 @@
 Needs gcc. Each program of bench/causes is built, hunted with `corebraid hunt`, and each hint is held against
 the lines with a `// CAUSE`: it names the cause if two of its steps are at such lines, or next to them, where
 compilers put parts of a statement. With --twins their correct twins are hunted too, in which nothing must be
-found. `blind` and `fresh` were written by people who did not know what is looked for; what is looked for was
-changed after `blind` had been scored, and not since `fresh` was.
+found. `blind` and `fresh` were written by people who did not know what is looked for. What is looked for was
+changed after each had been scored once: docs/hunt.md has the scores of then.
 """
 
 from __future__ import annotations

@@ -112,6 +112,10 @@ class RecordedCore(Core):
         first = self.words[CORE_AT.buffer_first] - committed + number
         return self._buffer[(first + np.arange(n)) % BUFFER_ROWS]
 
+    def let_calls_wait(self) -> None:
+        """Let system calls wait for the store buffer, as fences do. Before the first run."""
+        self.placed.calls_wait, self.row["calls_wait"] = True, 1
+
     def read_call(self) -> list[int]:
         """Number and arguments of the system call that the core has made."""
         words: list[int] = self.call_words.tolist()

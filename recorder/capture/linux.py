@@ -81,9 +81,9 @@ class LinuxCapture(BaseCapture):
         self._total = 0
         self.machine = LinuxMachine(config, isa, self)
         self.machine.shared = options.shared
-        # Only then: a hook before a call changes the flags that the call leaves in a register.
-        for core in self.machine.cores:
-            core.placed.calls_wait = options.steps is not None
+        if options.steps is not None and options.model == "tso":
+            for core in self.machine.cores:
+                core.let_calls_wait()
         if learns(options.schedule):
             self.machine.queue.rank = self._scheduler.rank
         self.guest = boot(self.machine, abi, spec, output, error, self._drain_agents)

@@ -11,21 +11,19 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from corebraid.base.rows.record import END, MISS, MISS_LATE, RECEIVED, RECORD, STRATUM
-from corebraid.base.wording import Call, Option, Phrase, Text
+from corebraid.base.rows.record import MISS, MISS_LATE, RECEIVED, RECORD
 from emu.core.isolated import Diverged, IsolatedCore
 from emu.core.surroundings import DEVICES, KERNEL
 from emu.hooks.feed import FED, on_fed_access
 from recorder.evidence.opr.log import OprLog
-from recorder.files.access_digest import AccessDigest
-from recorder.files.digest import Digest
 from recorder.files.reader import Recording
-from recorder.replay.driver import Piece, ReplayDriver
+from recorder.replay.by_accesses import ReplayByAccesses
+from recorder.replay.driver import Piece
 
 _WORD_BYTES = 8
 
 
-class MemberReplay(ReplayDriver):
+class MemberReplay(ReplayByAccesses):
     """Replays one member; `run` yields its accesses, cut where the recorder has made a digest of them, `seq`
     being SN - 1. core: the core's number.
 
@@ -42,22 +40,10 @@ class MemberReplay(ReplayDriver):
         isolated = IsolatedCore(
             isa, core, manifest.memory, log.unit, traced=True, on_access=on_fed_access, surroundings=around
         )
-        super().__init__(recording, core, isa, isolated)
+        super().__init__(recording, core, isolated)
         self._core.feed_values(_fed(log, member))
         self._code = _CodeRecords(log, member)
         self._checks = log.checks(member)
-        self._accesses = AccessDigest()
-        self.checks = self.registers = 0
-
-    @property
-    def count(self) -> int:
-        """Instructions replayed."""
-        return self._core.count
-
-    @property
-    def accesses(self) -> int:
-        """Accesses replayed, each like the recorded one as far as the last digest."""
-        return self._accesses.accesses
 
     def _pieces(self) -> Iterator[Piece]:
         return (self._code.merged(*piece) for piece in super()._pieces())
@@ -66,11 +52,6 @@ class MemberReplay(ReplayDriver):
         """Whether the recorder was killed, and here is the last stratum that the value log reaches."""
         over = self.checks == len(self._checks) and self.registers == self.checks
         return self._recording.killed and over
-
-    def _before(self, kind: int) -> Iterator[NDArray[np.void]]:
-        # Digests of accesses are of strata: what was accessed up to here must be known.
-        if kind in (STRATUM, END):
-            yield from self._taken()
 
     def _rest(self) -> Iterator[NDArray[np.void]]:
         yield from self._taken()
@@ -97,33 +78,15 @@ class MemberReplay(ReplayDriver):
             check = self._checks[self.checks]
             if int(check["sn"]) != self._accesses.accesses:
                 return
-            if int(check["value"]) != self._accesses.value:
-                before = int(self._checks[self.checks - 1]["sn"]) if self.checks else 0
-                what = f"accesses {before + 1} to {int(check['sn'])} are not those recorded"
-                expected, found = f"digest {int(check['value']):#018x}", f"{self._accesses.value:#018x}"
-                raise self._diverged(Diverged(what, expected, found))
-            self.checks += 1
+            before = int(self._checks[self.checks - 1]["sn"]) if self.checks else 0
+            self._compare_digest(int(check["value"]), before)
 
     def _check_end(self) -> None:
-        left = len(self._checks) - self.checks
-        if left and int(self._checks[-1]["sn"]) != self._accesses.accesses:
-            expected = f"{int(self._checks[-1]['sn'])} accesses"
-            raise self._diverged(Diverged("the core ended", expected, str(self._accesses.accesses)))
+        if len(self._checks) > self.checks:
+            self._compare_end(int(self._checks[-1]["sn"]))
         if self._core.unused_values:
             found = f"{self._core.unused_values} at the end"
             raise self._diverged(Diverged("entries of the value log are left over", "none", found))
-
-    def _stratum(self, row: np.void) -> None:
-        self._core.set_stratum(int(row["value"]) + 1, 0, 0)
-
-    def _digest(self, expected: Digest) -> None:
-        self.registers += 1
-        # Of memory the member knows only what it accessed: the accesses are compared instead.
-        self._compare(expected, expected.fingerprint)
-
-    def _remedy(self, count: int) -> Text:
-        options = (Option("core", self._number),)
-        return Phrase("compare with: ", Call("replay", str(self._recording.path), options))
 
 
 def _fed(log: OprLog, member: int) -> NDArray[np.void]:

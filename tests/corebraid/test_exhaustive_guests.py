@@ -11,32 +11,16 @@ from pathlib import Path
 import pytest
 from cli_factory import ROOT, run
 from guest import DATA, Code
+from searching import RACES, searched
 from static_guest import call, static_program
 
 import corebraid
 from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.study.conditions import Condition
-from corebraid.study.exhaustive.forking import Made
 from corebraid.study.exhaustive.search import Budget, Search, Searched
 from corebraid.study.subjects import Asked, subject_of
 
 GUESTS = ROOT / "firmware" / "linux" / "x86_64"
-RACES = GUESTS / "small_races"
-
-
-def searched(name: str, preemptions: int | None = None) -> tuple[Searched, set[int | None]]:
-    """A search for deadlocks, and the exit codes that it saw."""
-    subject = subject_of(Asked(str(RACES), (name,), cores=3, schedule="chaos", evidence="none"))
-    codes = set()
-
-    class Noting(Search):
-        def _failing(self, made: Made):  # type: ignore[no-untyped-def]
-            if made.run is not None and made.run.manifest.end is not None:
-                codes.add(made.run.manifest.end.exit_code)
-            return super()._failing(made)
-
-    search = Noting(subject, (Condition.parse("deadlock"),), preemptions, Budget(), lambda made, left: None)
-    return search.run(), codes
 
 
 def test_store_buffering_has_every_outcome_but_one() -> None:
@@ -45,7 +29,7 @@ def test_store_buffering_has_every_outcome_but_one() -> None:
     assert codes == {1, 2, 3}
     # Three orders of the two pairs, times whether the first thread had to wait for the other's end.
     assert found.executions == 6
-    other, same = searched("sb", 50)
+    other, same = searched("sb", preemptions=50)
     assert other.executions == 6
     assert same == codes
 

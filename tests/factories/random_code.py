@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
-from guest import (
-    DATA,
-    Code,
-)
+from guest import DATA, Code, elf
+from guest_bodies import finish, start
+
+#: Random instructions of a program.
+_MANY = 40
+
+
+def random_program(path: Path, draw: random.Random, places: list[int], rounds: int) -> Path:
+    """An image in which all cores run some, so many times over. places: addresses of what they use."""
+    code = start(Code()).mov("r13", rounds).label("again")
+    for number in range(_MANY):
+        emit_one(code, draw, places, number)
+    return elf(path, finish(code.loop("r13", "again")))
 
 
 def emit_one(code: Code, draw: random.Random, places: list[int], number: int) -> None:

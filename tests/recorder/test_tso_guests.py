@@ -25,8 +25,8 @@ from guest import (
     run_guest,
     write_schedule,
 )
-from guest_bodies import GUESTS, build, finish, start
-from random_code import emit_one
+from guest_bodies import GUESTS, build, start
+from random_code import random_program
 from static_guest import record_linux_guest
 
 from corebraid.base.rows.event import EVENT
@@ -190,12 +190,9 @@ def test_faults_after_buffered_stores(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_random_guests(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
-    code, cores = start(Code()), draw.choice((1, 2, 2, 3))
+    cores = draw.choice((1, 2, 2, 3))
     places = [draw.choice((DATA + 8, DATA + 0x40, DATA + 0xFE0)) + draw.randrange(64) for _ in range(4)]
-    code.mov("r13", 2).label("again")
-    for number in range(40):
-        emit_one(code, draw, places, number)
-    program = elf(tmp_path / f"random-{seed}.elf", finish(code.loop("r13", "again")))
+    program = random_program(tmp_path / f"random-{seed}.elf", draw, places, 2)
     for way in draw.sample(WAYS, 2):
         assert hold(program, cores, way, draw.choice(BUFFERS), seed) == "power-off"
 

@@ -76,8 +76,6 @@ def title_of(there: Access, here: Access, kind: str | None) -> str:
         return _SAYS[kind]
     if there.word == here.word and there.atomic and here.atomic:
         return "changed atomically, or taken, by one thread before another"
-    if not there.overlaps(here):
-        return "this came between two accesses of a thread"
     if there.writes:
         return "written by one thread before another " + ("wrote it" if here.writes else "read it")
     return "read by one thread before another wrote it"

@@ -37,8 +37,8 @@ def decisive_of(
     window: Window, subject: Subject, tried: Attempt, directory: Path, *, fails: bool = True
 ) -> Decisive | None:
     """What decides at a preemption. tried: the run that was found; directory: where the narrowed one is
-    recorded. fails: the narrowed one does, else it passes. None where an instruction at a border has no
-    access of its own. Raises CorebraidError."""
+    recorded. fails: the narrowed one does, else it passes. None where the instructions at the borders have no
+    two accesses that cannot be swapped. Raises CorebraidError."""
     recording, course = record_tried(window.narrow, subject, tried, directory), course_of(window.narrow)
     places = [
         None if one is None else _place(course, one) for one in (window.early, window.between, window.late)
@@ -48,9 +48,10 @@ def decisive_of(
     known = np.zeros(0, np.uint64) if shared is None else shared.words
     teller = Teller(recording, course, np.union1d(known, np.array(sorted(words), np.uint64)))
     early, between, late = ([] if one is None else _at(teller, *one) for one in places)
-    if not between or not late:
+    pair = next((pair for pair in product(between, late) if conflict(*pair)), None)
+    if pair is None:
         return None
-    steps, there, title = deciding(early, between, late, [one for _, one in teller.sequence])
+    steps, there, title = deciding(early, pair, [one for _, one in teller.sequence])
     callers = _callers(recording, teller, steps)
     said = [teller.access(one, named=True) + called for one, called in zip(steps, callers, strict=True)]
     if not fails:
@@ -77,18 +78,14 @@ def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> l
 
 
 def deciding(
-    early: Sequence[Access], between: Sequence[Access], late: Sequence[Access], made: Sequence[Access]
+    early: Sequence[Access], pair: tuple[Access, Access], made: Sequence[Access]
 ) -> tuple[tuple[Access, ...], Access, str]:
-    """(accesses that decide, in order; the one whose word they are about; what they are). early, between,
-    late: those of the instructions at the borders; made: all that are looked at, in order."""
-    steps, kind = list[Access](), None
-    for one, other in _pairs(between, late, made):
-        pair, found, what = _told(one, other, made)
-        if not steps or (kind is None and what is not None):
-            (there, here), kind = pair, what
-        steps += [one, other, *found]
+    """(accesses that decide, in order; the one whose word they are about; what they are). early: those of the
+    instruction that must come before; pair: at the other two borders; made: all that are looked at, in
+    order."""
+    (there, here), told, kind = _under_lock(*pair, made)
     begun = next((one for one in early if _counts(one, there, here, made)), None)
-    steps = sorted({*steps, *(() if begun is None else (begun,))}, key=made.index)
+    steps = sorted({*pair, *told, *(() if begun is None else (begun,))}, key=made.index)
     return tuple(steps), there, title_of(there, here, kind)
 
 
@@ -116,21 +113,6 @@ def _words_at(recording: Recording, core: int, count: int) -> set[int]:
 
 def _at(teller: Teller, core: int, count: int) -> list[Access]:
     return [one for _, one in teller.sequence if (one.core, one.retired) == (core, count)]
-
-
-def _pairs(
-    between: Sequence[Access], late: Sequence[Access], made: Sequence[Access]
-) -> list[tuple[Access, Access]]:
-    """Accesses that cannot be swapped: one of each of two instructions; or else one of the first with what
-    the other thread does later, and one of the second with what the first thread did before."""
-    pairs = [(one, other) for one, other in product(between, late) if conflict(one, other)][:1]
-    if not pairs:
-        there, here = between[-1], late[0]
-        before = _of(there.who, reversed(made[: made.index(there)]))
-        behind = _of(here.who, made[made.index(here) :])
-        pairs += [(one, here) for one in islice((one for one in before if conflict(one, here)), 1)]
-        pairs += [(there, one) for one in islice((one for one in behind if conflict(one, there)), 1)]
-    return pairs or [(between[-1], late[0])]
 
 
 def _of(who: int, made: Iterable[Access]) -> Iterator[Access]:
@@ -179,7 +161,7 @@ def _gives_back(access: Access, made: Sequence[Access]) -> bool:
     return last is not None and last.old == 0 != last.new
 
 
-def _told(
+def _under_lock(
     there: Access, here: Access, made: Sequence[Access]
 ) -> tuple[tuple[Access, Access], tuple[Access, ...], str | None]:
     """(two accesses, these with a third, of which kind that is): of two that take one lock, two in what is

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Text, Wording, said
 from corebraid.study.attempts import Attempt, Run
-from corebraid.study.causes.decisive import Decisive, conflict
+from corebraid.study.causes.decisive import Decisive
 from corebraid.study.causes.passing import Comparison
 from corebraid.study.conditions import how_it_ended
 from corebraid.study.forked_runs import NothingToChooseError, can_fork
@@ -156,14 +156,18 @@ def reduction_of(
             spent = "no time is left" if interrupted or trials.left <= 0 else "no list of switches"
             return Reduction(f"{spent} that makes it fail this way again", interrupted=interrupted)
         smallest = replace(smallest, seconds=time.monotonic() - began)
-        kept, windows = _kept(recording, comparison, smallest, again), list[Window]()
+        kept = _kept(recording, comparison, smallest, again)
+        if not smallest.all_matter or interrupted:
+            return replace(kept, interrupted=interrupted)
+        decided = list[Decisive]()
+        trials.give(borders)
         try:
-            if smallest.all_matter and not interrupted:
-                trials.give(borders)
-                windows += _windows(trials, smallest, way)
+            # Those that are there stay where the user has had enough.
+            for one in _decided(recording, comparison, trials, smallest, way):
+                decided.append(one)
         except KeyboardInterrupt:
             interrupted = True
-    return replace(kept, interrupted=interrupted, decided=_decided(recording, comparison, smallest, windows))
+    return replace(kept, interrupted=interrupted, decided=tuple(decided))
 
 
 def _windows(trials: Trials, smallest: Smallest, way: Way) -> Iterator[Window]:
@@ -177,16 +181,16 @@ def _windows(trials: Trials, smallest: Smallest, way: Way) -> Iterator[Window]:
 
 
 def _decided(
-    recording: Path, comparison: Comparison, smallest: Smallest, windows: Sequence[Window]
-) -> tuple[Decisive, ...]:
-    """What decides at preemptions that were narrowed, as far as it can be told: two accesses that cannot be
-    swapped come before others."""
-    subject, found, tried = comparison.subject, list[Decisive](), smallest.found.run.attempt
-    for window in windows[:_MOST_DECIDED]:
+    recording: Path, comparison: Comparison, trials: Trials, smallest: Smallest, way: Way
+) -> Iterator[Decisive]:
+    """What decides at its preemptions, one by one, as far as there is time and it can be told."""
+    subject, tried, fails = comparison.subject, smallest.found.run.attempt, bool(smallest.preempting)
+    for window in islice(_windows(trials, smallest, way), _MOST_DECIDED):
+        one = None
         with scratch(recording, "the recording is kept") as folder, suppress(CorebraidError):
-            one = decisive_of(window, subject, tried, folder / "narrow", fails=bool(smallest.preempting))
-            found += [] if one is None else [one]
-    return tuple(sorted(found, key=lambda one: not any(conflict(*pair) for pair in pairwise(one.accesses))))
+            one = decisive_of(window, subject, tried, folder / "narrow", fails=fails)
+        if one is not None:
+            yield one
 
 
 def _kept(recording: Path, comparison: Comparison, smallest: Smallest, again: Again) -> Reduction:

@@ -8,30 +8,19 @@ import shlex
 from pathlib import Path
 
 import pytest
-from cli_factory import ROOT, run
+import searching
+from cli_factory import run
+from guest import DATA, Code
+from searching import RACES
+from static_guest import call, static_program
 
 import corebraid
-from corebraid.study.conditions import Condition
-from corebraid.study.exhaustive.forking import Made
-from corebraid.study.exhaustive.search import Budget, Search, Searched
-from corebraid.study.subjects import Asked, subject_of
-
-RACES = ROOT / "firmware" / "linux" / "x86_64" / "small_races"
+from corebraid.study.exhaustive.search import Searched
 
 
 def searched(name: str, until: str = "deadlock", cores: int = 2) -> tuple[Searched, set[int | None]]:
     """A search under TSO, and the exit codes that it saw."""
-    asked = Asked(str(RACES), (name,), cores=cores, schedule="chaos", evidence="none", model="tso")
-    codes = set()
-
-    class Noting(Search):
-        def _failing(self, made: Made):  # type: ignore[no-untyped-def]
-            if made.run is not None and made.run.manifest.end is not None:
-                codes.add(made.run.manifest.end.exit_code)
-            return super()._failing(made)
-
-    conditions = (Condition.parse(until),)
-    return Noting(subject_of(asked), conditions, None, Budget(), lambda made, left: None).run(), codes
+    return searching.searched(name, until, cores, model="tso")
 
 
 @pytest.mark.parametrize(
@@ -131,3 +120,33 @@ def test_the_claim_says_that_stores_waited_for_room(tmp_path: Path) -> None:
     full = run(*options, "--store-buffer", 1, "--until", "deadlock", "--", RACES, "mp")
     assert "store buffers of 1 store, whose stores wait when they are full)" in full.out
     assert "not tried: larger store buffers, though one was full" in full.out
+
+
+@pytest.mark.parametrize(
+    ("first", "flags"), [(0xF, 0x12), (0x10, 0x06), ((1 << 64) - 1, 0x57), ((1 << 63) - 1, 0x96)]
+)
+def test_a_call_that_waits_leaves_the_flags_as_they_were(first: int, flags: int, tmp_path: Path) -> None:
+    """In r11 (SDM volume 2, SYSCALL) and where they are; also before there is a second thread, where it does
+    not stop before calls. OF is no part of an exit code."""
+    code = Code().mov("rsp", DATA + 0x6000)
+    for again in (False, True):
+        if again:
+            call(code, 56, rdi=0x50F00, rsi=DATA + 0x4000, rdx=0, r10=0)
+            code.compare("rax", 0).jump_if("z", "other").mov("rcx", 1).store(DATA, "rcx")
+        # Other flags first; the last ones are worked out from what a sum was made of.
+        code.mov("rdx", 3).add("rdx", 5).mov("rbx", first).add("rbx", 1)
+        call(code, 39)
+        # pushf; pop rsi; mov rdi, r11; cmp rsi, rdi; if they are not the same, exit with 0
+        code.raw("9c 5e 4c 89 df 48 39 fe").jump_if("nz", "wrong")
+        code.raw("81 e7 ff 00 00 00").compare("rdi", flags).jump_if("nz", "wrong")
+    code.mov("rdi", flags).jump("exit").label("wrong").mov("rdi", 0)
+    code.label("exit").mov("rax", 231).raw("0f 05")
+    code.label("other").load("rcx", DATA)
+    call(code, 60, rdi=0)
+    guest = static_program(tmp_path / "guest", code)
+    ran = run(
+        "hunt", "--exhaustive", "--model", "tso", "-o", tmp_path / "rec", "--cores", 2, "--no-explain",
+        "--guest", "linux", "--until", f"exit=={flags}", "--", guest,
+    )  # fmt: skip
+    assert ran.code == 0, ran.out + ran.err
+    assert corebraid.verify(tmp_path / "rec").sound

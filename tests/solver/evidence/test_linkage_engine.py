@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from cli_factory import FIRMWARE, run
 from evidence_factory import record_with, spy_on
-from guest import DATA, WAYS, Code, elf, run_guest, write_schedule
-from guest_bodies import finish, start
-from random_code import emit_one
+from guest import DATA, WAYS, run_guest, write_schedule
+from random_code import random_program
 
 from corebraid.base.errors import Contradiction
 from corebraid.base.rows.event import EVENT, READ
@@ -77,12 +76,8 @@ def test_every_region_is_ordered_and_passes_the_checker(
 def test_random_guests_are_ordered(seed: int, tmp_path: Path) -> None:
     """Accesses of all sizes over two words, atomic pairs, stores into running code, under exact schedules."""
     draw = random.Random(seed)
-    code = start(Code())
     places = [DATA + 8 + draw.randrange(64) for _ in range(3)]
-    code.mov("r13", 3).label("again")
-    for number in range(40):
-        emit_one(code, draw, places, number)
-    program = elf(tmp_path / "random.elf", finish(code.loop("r13", "again")))
+    program = random_program(tmp_path / "random.elf", draw, places, 3)
     for number, (longest, strata, cache) in enumerate(WAYS):
         schedule = write_schedule(tmp_path / f"schedule-{number}", 3, seed, longest)
         ran = run_guest(

@@ -19,7 +19,7 @@ from guest_bodies import finish, start
 from linkage_factory import MEMORY, Frames, guest, random_turns
 from linkage_replay_twin import ReplayTwin
 from linkage_twin import Twin
-from random_code import emit_one
+from random_code import random_program
 from replay_factory import altered, stripped
 
 import corebraid
@@ -44,7 +44,8 @@ from recorder.evidence.linkage.codec import (
 )
 from recorder.evidence.linkage.collector import LinkageCollector
 from recorder.files.reader import Recording
-from solver.evidence.linkage.log import LinkageLog, linkage_log
+from solver.evidence.linkage.log import LinkageLog, linkage_log, read_linkage
+from solver.evidence.linkage.replay.access import replay_at, table_of
 from solver.evidence.linkage.replay.group import Threads, replay_alone, replay_together
 from solver.evidence.linkage.replay.memory import add_entry, entry_as_of, new_memory
 from solver.evidence.linkage.replay.stream import COMPARED, LINKED, do_rows, new_replay
@@ -75,6 +76,25 @@ def racy(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 
 
 # -- the replay ----------------------------------------------------------------------------------------------
+
+
+def parts_of(what: Any) -> list[Any]:
+    """The arrays and numbers that it is made of."""
+    return [leaf for part in what for leaf in parts_of(part)] if isinstance(what, tuple) else [what]
+
+
+def test_hooks_find_everything_where_it_is(racy: Recording) -> None:
+    log, (turns, _) = read_linkage(racy, with_values=True), new_turns(N_CORES + 1)
+    replay = new_replay(log, new_memory(log, np.zeros(MEMORY, np.uint8)), turns)
+    table = table_of(replay)
+    mine, theirs = parts_of(replay), parts_of(replay_at(np.uint64(table.ctypes.data)))
+    assert len(mine) == len(theirs)
+    for place, (one, other) in enumerate(zip(mine, theirs, strict=True)):
+        if not isinstance(one, np.ndarray):
+            assert one == other, place
+            continue
+        assert (one.ctypes.data, one.shape) == (other.ctypes.data, other.shape), place
+        assert one.dtype.itemsize == other.dtype.itemsize, place
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -178,12 +198,8 @@ def test_code_that_came_as_data(tmp_path: Path) -> None:
 def test_random_guests(seed: int, tmp_path: Path) -> None:
     """Accesses of all sizes over two words, atomic pairs, stores into running code, under exact schedules."""
     draw = random.Random(seed)
-    code = start(Code())
     places = [DATA + 8 + draw.randrange(64) for _ in range(3)]
-    code.mov("r13", 3).label("again")
-    for number in range(40):
-        emit_one(code, draw, places, number)
-    program = elf(tmp_path / "random.elf", finish(code.loop("r13", "again")))
+    program = random_program(tmp_path / "random.elf", draw, places, 3)
     for number, (longest, strata, cache) in enumerate(WAYS):
         schedule = write_schedule(tmp_path / f"schedule-{number}", 3, seed, longest)
         said = {"group": ("word", "line")[number % 2], "read_values": ("needed", "all")[number % 3 == 0]}

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from guest import DATA, Code, elf, run_many_ways
-from guest_bodies import GUESTS, build, finish, start
-from random_code import emit_one
+from guest import DATA, Code, run_many_ways
+from guest_bodies import GUESTS, build
+from random_code import random_program
 
 from recorder.evidence.opr.log import read_opr
 from recorder.replay.value_check import compare_replays
@@ -36,9 +36,6 @@ def test_guests_that_are_hard_to_record(body: Callable[[Code], None], tmp_path: 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_guests(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
-    code, cores = start(Code()), draw.choice((1, 2, 2, 3))
+    cores = draw.choice((1, 2, 2, 3))
     places = [draw.choice((DATA + 8, DATA + 0x40, DATA + 0xFE0)) + draw.randrange(64) for _ in range(4)]
-    code.mov("r13", 2).label("again")
-    for number in range(40):
-        emit_one(code, draw, places, number)
-    hold(elf(tmp_path / f"random-{seed}.elf", finish(code.loop("r13", "again"))), tmp_path, cores)
+    hold(random_program(tmp_path / f"random-{seed}.elf", draw, places, 2), tmp_path, cores)

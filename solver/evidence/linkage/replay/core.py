@@ -15,16 +15,14 @@ from corebraid.base.compiled import njit
 from corebraid.base.errors import CorebraidError, Divergence
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import FETCH
-from corebraid.base.rows.record import CONTEXT, END, INPUT, LOSES, MISS, RECEIVED, RECORD, STRATUM
-from corebraid.base.wording import Call, Option, Phrase, Text
+from corebraid.base.rows.record import CONTEXT, INPUT, LOSES, MISS, RECEIVED, RECORD
 from emu.core.isolated import Diverged, IsolatedCore
 from emu.core.surroundings import DEVICES, KERNEL
 from emu.hooks.fill import on_whole_fill
 from emu.native.state import address_of
-from recorder.files.access_digest import AccessDigest
-from recorder.files.digest import Digest
 from recorder.files.reader import Recording
-from recorder.replay.driver import Piece, ReplayDriver
+from recorder.replay.by_accesses import ReplayByAccesses
+from recorder.replay.driver import Piece
 from solver.evidence.linkage.replay.access import (
     fetch_words,
     on_linked_access,
@@ -97,7 +95,7 @@ class LinkedCore(IsolatedCore):
         super()._learn()
 
 
-class LinkedReplay(ReplayDriver):
+class LinkedReplay(ReplayByAccesses):
     """Replays one core. failed: whether the replay that it is part of has. taken: what was taken from the
     core's own log, by kind."""
 
@@ -106,22 +104,10 @@ class LinkedReplay(ReplayDriver):
     def __init__(
         self, recording: Recording, core: LinkedCore, number: int, steps: Steps, failed: Callable[[], bool]
     ) -> None:
-        super().__init__(recording, number, recording.manifest.instruction_set, core)
+        super().__init__(recording, number, core)
         self._linked, self._steps, self._failed = core, steps, failed
-        self._fetches = _fetches(steps)
-        self._accesses, self._fetched = AccessDigest(), 0
-        self.checks = self.registers = 0
+        self._fetches, self._fetched = _fetches(steps), 0
         self.taken = {"inputs": 0, "contexts": 0}
-
-    @property
-    def count(self) -> int:
-        """Instructions replayed."""
-        return self._core.count
-
-    @property
-    def accesses(self) -> int:
-        """Accesses replayed, each like the recorded one as far as the last digest."""
-        return self._accesses.accesses
 
     def _pieces(self) -> Iterator[Piece]:
         done = 0
@@ -150,17 +136,11 @@ class LinkedReplay(ReplayDriver):
             raise GivenUp("an access cannot happen")
         self._core.pass_barrier()
 
-    def _before(self, kind: int) -> Iterator[NDArray[np.void]]:
-        # Digests of accesses are of strata: what was accessed up to here must be known.
-        if kind in (STRATUM, END):
-            yield from self._taken()
-
     def _rest(self) -> Iterator[NDArray[np.void]]:
         yield from self._taken()
         checks = self._steps.checks
-        if len(checks) and int(checks[-1, 0]) != self._accesses.accesses:
-            expected = f"{int(checks[-1, 0])} accesses"
-            raise self._diverged(Diverged("the core ended", expected, str(self._accesses.accesses)))
+        if len(checks):
+            self._compare_end(int(checks[-1, 0]))
         if self._fetched < len(self._fetches):
             expected = f"{len(self._fetches)} fetches of code"
             raise self._diverged(Diverged("the core ended", expected, str(self._fetched)))
@@ -175,34 +155,15 @@ class LinkedReplay(ReplayDriver):
                 break
             self._accesses.take(left[:n])
             left = left[n:]
-            self._compare_accesses(int(checks[self.checks, 1]))
+            before = int(checks[self.checks - 1, 0]) if self.checks else 0
+            self._compare_digest(int(checks[self.checks, 1]), before)
         self._accesses.take(left)
         yield rows
-
-    def _compare_accesses(self, expected: int) -> None:
-        if expected != self._accesses.value:
-            before = int(self._steps.checks[self.checks - 1, 0]) if self.checks else 0
-            what = f"accesses {before + 1} to {self._accesses.accesses} are not those recorded"
-            found = f"{self._accesses.value:#018x}"
-            raise self._diverged(Diverged(what, f"digest {expected:#018x}", found))
-        self.checks += 1
-
-    def _stratum(self, row: np.void) -> None:
-        self._core.set_stratum(int(row["value"]) + 1, 0, 0)
-
-    def _digest(self, expected: Digest) -> None:
-        self.registers += 1
-        # Of memory the core has only what it accessed: the accesses are compared instead.
-        self._compare(expected, expected.fingerprint)
 
     def _diverged(self, step: Diverged) -> Divergence:
         if self._failed():
             raise GivenUp("an access cannot happen")
         return super()._diverged(step)
-
-    def _remedy(self, count: int) -> Text:
-        options = (Option("core", self._number),)
-        return Phrase("compare with: ", Call("replay", str(self._recording.path), options))
 
 
 @njit(cache=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from corebraid.study.causes import encounters, suspects
 from corebraid.study.causes.decisive import Decisive, around_first, conflict, kind_of
 from corebraid.study.findings import Finding, Hunted
 from corebraid.study.shared_rows import Access
+from corebraid.study.smallest import deciding, kept
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,34 @@ def test_what_decides_was_tried_and_comes_first(small: Hunted) -> None:
     assert first.event is not None
     assert re.fullmatch(r"[0-3]:\d+", first.event)
     assert any("who" in line and first.event in line for line in lines[lines.index("next:") :])
+
+
+def test_borders_without_accesses_that_cannot_be_swapped_are_not_told(
+    small: Hunted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were tried, but say nothing."""
+    monkeypatch.setattr(deciding, "conflict", lambda one, other: False)
+    again = replace(small, finding=replace(finding(small), recording=tmp_path / "rec", reduction=None))
+    reduction = finding(again.reduced(60.0)).reduction
+    assert reduction is not None
+    assert reduction.decided == ()
+    assert reduction.facts()["decides"] == []
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rec.reduced"]
+
+
+def test_who_has_had_enough_keeps_the_reduction(
+    small: Hunted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken_off(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kept, "decisive_of", broken_off)
+    again = replace(small, finding=replace(finding(small), recording=tmp_path / "rec", reduction=None))
+    reduction = finding(again.reduced(60.0)).reduction
+    assert reduction is not None
+    assert reduction.interrupted
+    assert reduction.recording == tmp_path / "rec.reduced"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["rec.reduced"]
 
 
 def test_hints_at_the_same_places_are_told_once(small: Hunted, monkeypatch: pytest.MonkeyPatch) -> None:
