@@ -14,6 +14,7 @@ from corebraid.base.rows.event import FETCH, UNCACHED
 from corebraid.study.attempts import Attempt
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_of, title_of
+from corebraid.study.causes.encounters import changes
 from corebraid.study.causes.novelty import OWN
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import WORD, Access
@@ -174,20 +175,23 @@ def _under_lock(
 def _in_sections(there: Access, here: Access, made: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
     """Of two accesses that take one lock, pairs in what is done under it that cannot be swapped."""
     if _is_lock(there, here):
-        mine = list(_section(made[made.index(there) :], there.who, there.word))
-        theirs = list(_section(made[made.index(here) :], here.who, there.word))
+        mine = _section(made[made.index(there) :], there.who, there.word)
+        theirs = _section(made[made.index(here) :], here.who, there.word)
         yield from ((one, other) for other, one in product(theirs, mine) if conflict(one, other))
 
 
-def _section(made: Iterable[Access], who: int, lock: int) -> Iterator[Access]:
-    """What a thread does from when it has taken a lock until it gives it back."""
-    taken = False
+def _section(made: Iterable[Access], who: int, lock: int) -> list[Access]:
+    """What a thread does in its own code from its first change of a lock's word to the next one; from that
+    one on if it had to wait before it got the lock, which is a change, too."""
+    found: list[Access] | None = None
     for one in made:
         if one.who != who:
             continue
-        if one.word == lock:
-            if taken and one.writes and not one.new:
-                return
-            taken = taken or (one.writes and one.new != 0 and one.old == 0)
-        elif taken and not one.caller:
-            yield one
+        if one.word != lock:
+            if found is not None and not one.caller:
+                found.append(one)
+        elif changes(one):
+            if found or (found is not None and not one.new):
+                break
+            found = []
+    return found or []

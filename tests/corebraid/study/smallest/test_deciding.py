@@ -16,18 +16,15 @@ CALLER = 0x77
 
 def accesses(text: str) -> list[Access]:
     """As '1Rx0 2Ax0-1 1Ll': thread, kind, word, old and new value; L, U and T are a library's, taking a
-    lock, giving it back, and trying in vain."""
+    lock, giving it back, and trying in vain, and Q any change of one."""
     made = []
     for at, one in enumerate(text.split()):
         who, kind, word = int(one[0]), one[1], WORDS[one[2]]
         locking = {"L": (0, 1), "U": (1, 0), "T": (1, 1)}.get(kind)
         old, _, new = one[3:].partition("-")
         values = locking or (int(old or 0), int(new or old or 0))
-        made.append(
-            Access(
-                at, who, who, at, 0x100 + at, word, 8, KINDS.get(kind, RMW), *values, CALLER * bool(locking)
-            )
-        )
+        caller = CALLER if kind in "LUTQ" else 0
+        made.append(Access(at, who, who, at, 0x100 + at, word, 8, KINDS.get(kind, RMW), *values, caller))
     return made
 
 
@@ -66,6 +63,12 @@ def test_who_has_a_lock_first_is_told_by_what_is_done_under_it() -> None:
     assert told(text, 0, 1) == ([0, 1, 2, 5], "y", "written by one thread before another read it")
     text = "2Ll 1Ll"
     assert told(text, 0, 1) == ([0, 1], "l", "changed atomically, or taken, by one thread before another")
+
+
+def test_readers_have_a_lock_together() -> None:
+    """Each adds 8 to its word while it reads; who writes sets a bit."""
+    text = "2Ql0-8 3Ql8-16 2Rx0 2Ql16-8 3Ql8-0 1Ql0-2 1Wx0-1 1Ql2-0"
+    assert told(text, 0, 5) == ([0, 2, 5, 6], "x", "read by one thread before another wrote it")
 
 
 def test_what_is_done_when_the_lock_is_given_back_is_not_under_it() -> None:
