@@ -61,6 +61,9 @@ def test_who_has_a_lock_first_is_told_by_what_is_done_under_it() -> None:
     # Only where there is nothing else.
     text = "2Ll 1Tl 2Wy0-1 2Ul 1Ll 1Ry1 1Ul"
     assert told(text, 0, 1) == ([0, 1, 2, 5], "y", "written by one thread before another read it")
+    # Who waits changes the lock's word, too.
+    text = "2Ll 1Tl 1Ql1-2 2Wy0-1 2Ql2-0 1Ql0-2 1Ry1 1Ql2-0"
+    assert told(text, 0, 1) == ([0, 1, 3, 6], "y", "written by one thread before another read it")
     text = "2Ll 1Ll"
     assert told(text, 0, 1) == ([0, 1], "l", "changed atomically, or taken, by one thread before another")
 
