@@ -12,9 +12,10 @@ import multiprocessing
 import os
 import pickle
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,12 +28,14 @@ from corebraid.base.wording import Option, Phrase
 from corebraid.study.attempts import Attempt, Progress, Run, judged
 from corebraid.study.conditions import Condition
 from corebraid.study.course import OnLooker
+from corebraid.study.runs_again import Again, AskedAgainError, serve_again
 from corebraid.study.subjects import Subject
 from emu.core.shared_log import SharedLog
 from solver.passes.pool import begin_worker, end_with, end_workers, interrupts_held
 
 if TYPE_CHECKING:
-    from recorder.capture.options import RecordOptions
+    from recorder.capture.linux import LinuxCapture
+    from recorder.capture.options import Outcome, RecordOptions
 
 #: Shared accesses of a run that are looked at, of those that are to be.
 _SEEN = 1 << 15
@@ -63,6 +66,8 @@ class _Machine:
         )  # fmt: skip
         #: Of a forked process: the run that it is, and where it tells its end.
         self._mine: tuple[Attempt, int] | None = None
+        #: Of the process that runs again and again: where it is asked.
+        self._asked: Connection | None = None
         self._looking = OnLooker()
         self._state: NDArray[np.void] | None = None
         self._log: SharedLog | None = None
@@ -77,18 +82,12 @@ class _Machine:
 
     def serve(self) -> None:
         """All runs that are asked for; does not return."""
-        answer: tuple[Any, ...]
-        try:
-            answer = self._run()
-        except CorebraidError as error:
-            answer = _ERROR, error
-        except BaseException:
-            answer = _CRASHED, traceback.format_exc()
+        answer = _answer(self._run)
         if self._mine is not None:
-            _write(self._mine[1], pickle.dumps(answer))
+            _write(self._mine[1], answer)
             os._exit(0)
         while True:
-            self._connection.send_bytes(pickle.dumps(answer))
+            self._connection.send_bytes(answer)
             self._receive()
 
     def _run(self) -> tuple[Any, ...]:
@@ -103,13 +102,20 @@ class _Machine:
             self._subject.more,
         )  # fmt: skip
         self._state = capture.machine.machine_rows
-        capture.choose = self._fork
+        capture.choose = self._stand
         with closing(capture):
-            outcome = capture.run()
-        if self._mine is None:
-            return (_NOTHING,)
-        run = judged(self._subject, self._mine[0], outcome, self._printed, self._conditions)
-        if self._mine[0].noted:
+            try:
+                outcome = capture.run()
+            except AskedAgainError:
+                assert self._asked is not None
+                serve_again(self._asked, capture, partial(self._once, capture))
+            if self._mine is None:
+                return (_NOTHING,)
+            return self._told(capture, self._mine[0], outcome)
+
+    def _told(self, capture: LinuxCapture, tried: Attempt, outcome: Outcome) -> tuple[Any, ...]:
+        run = judged(self._subject, tried, outcome, self._printed, self._conditions)
+        if tried.noted:
             killed = capture.machine.killed_core
             pc = None if killed is None else capture.machine.cores[killed].pc
             run = replace(run, course=self._looking.course(pc))
@@ -117,32 +123,72 @@ class _Machine:
             run = replace(run, encounters=self._looking.encounters(self._log.rows()))
         return _RUN, run
 
-    def _fork(self) -> RecordOptions:
+    def _once(self, capture: LinuxCapture, tried: Attempt) -> bytes:
+        """The answer of one of the runs of a process that makes many."""
+
+        def run() -> tuple[Any, ...]:
+            return self._told(capture, tried, capture.go_on(again=True))
+
+        self._printed.clear()
+        self._looking, self._log = OnLooker(), None
+        capture.choose = lambda: self._chosen(tried)
+        return _answer(run)
+
+    def _chosen(self, tried: Attempt) -> RecordOptions:
+        """The options of a run."""
+        around = self._looking if tried.noted else None
+        if tried.seeing and self._state is not None:
+            self._log = SharedLog(self._state, _SEEN)
+        chosen = replace(self._options, schedule=tried.schedule, around=around)
+        return replace(chosen, schedule_seed=tried.schedule_seed)
+
+    def _stand(self) -> RecordOptions:
         """Where schedules begin to matter: in the process itself this does not return, in each forked one it
-        does."""
+        does, in the one that runs again and again it raises AskedAgainError."""
         gc.collect()
         gc.freeze()
-        tried, me = self._first, os.getpid()
+        again = Again(self._connection)
+        tried = self._first
         while True:
-            reader, writer = os.pipe()
-            if (child := os.fork()) == 0:
-                os.close(reader)
-                self._connection.close()
-                # What a collection touches is copied, and all of it goes soon.
-                gc.disable()
-                end_with(me)
-                self._mine = tried, writer
-                around = self._looking if tried.noted else None
-                if tried.seeing and self._state is not None:
-                    self._log = SharedLog(self._state, _SEEN)
-                chosen = replace(self._options, schedule=tried.schedule, around=around)
-                return replace(chosen, schedule_seed=tried.schedule_seed)
-            os.close(writer)
-            with open(reader, "rb") as told:
-                answer = told.read()
-            os.waitpid(child, 0)
+            if (asked := again.begin()) is not None:
+                self._asked = asked
+                raise AskedAgainError
+            answer = again.run(tried)
+            if answer is None or again.in_doubt:
+                reader, writer = os.pipe()
+                me = os.getpid()
+                if (child := os.fork()) == 0:
+                    return self._go_on(tried, (reader, writer), me)
+                os.close(writer)
+                with open(reader, "rb") as told:
+                    forked = told.read()
+                os.waitpid(child, 0)
+                again.compare(answer, forked)
+                answer = forked
             self._connection.send_bytes(answer)
             tried = self._receive()
+
+    def _go_on(self, tried: Attempt, pipe: tuple[int, int], parent: int) -> RecordOptions:
+        os.close(pipe[0])
+        self._connection.close()
+        # What a collection touches is copied, and all of it goes soon.
+        gc.disable()
+        end_with(parent)
+        self._mine = tried, pipe[1]
+        return self._chosen(tried)
+
+
+def _answer(run: Callable[[], tuple[Any, ...]]) -> bytes:
+    answer: tuple[Any, ...]
+    try:
+        answer = run()
+    except CorebraidError as error:
+        answer = _ERROR, error
+    except AskedAgainError:
+        raise
+    except BaseException:
+        answer = _CRASHED, traceback.format_exc()
+    return pickle.dumps(answer)
 
 
 def _write(file: int, data: bytes) -> None:

@@ -105,8 +105,8 @@ class Board:
     def _make_buffers(self) -> None:
         self._console = np.zeros(_CONSOLE_BYTES, np.uint8)
         self._input = np.frombuffer(self.config.input or b"\0", np.uint8).copy()
-        self._agent_rows = np.zeros(_AGENT_ROWS, EVENT)
-        self._syncs = np.zeros(ROOM, SYNC_POINT)
+        self._agent_rows = host_memory(_AGENT_ROWS * EVENT.itemsize).view(EVENT)
+        self._syncs = host_memory(ROOM * SYNC_POINT.itemsize).view(SYNC_POINT)
         self._engines = np.zeros(_MOST_CORES, ENGINE)
         for name, value in (
             ("downgrade_bound", self.config.downgrade_bound),
@@ -379,6 +379,10 @@ class Board:
         n = int(self.state["agent_n"])
         self.state["agent_n"] = 0
         return self._agent_rows[:n].copy()
+
+    def drop_agents(self) -> None:
+        """Nobody wants the agents' accesses, and the sync points, since they were last taken."""
+        self.state["agent_n"] = self.state["sync_n"] = 0
 
     @property
     def syncs_wait(self) -> bool:

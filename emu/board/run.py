@@ -11,14 +11,16 @@ from emu.native.state import MACHINE_AT
 from emu.schedule.policy import Scheduler
 
 
-def run(machine: Board, scheduler: Scheduler) -> tuple[str, int | None]:
+def run(machine: Board, scheduler: Scheduler, *, again: bool = False) -> tuple[str, int | None]:
     """Run until the guest ends, fails or stands still, or the machine's watcher wants no more. Returns why,
-    and in which core's slice; None: between slices."""
+    and in which core's slice; None: between slices. again: this has been left, by an exception, when the
+    scheduler was asked."""
     watcher, words = machine.watcher, machine.words
     while True:
         counts = [core.count for core in machine.cores]
-        if reason := watcher.before_slice(sum(counts)):
+        if not again and (reason := watcher.before_slice(sum(counts))):
             return reason, None
+        again = False
         ran = None
         if runnable := machine.runnable():
             if (ran := machine.take_stretch(runnable, sum(counts), scheduler)) is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
+from unicorn.unicorn_py3.unicorn import UcContext
 
 from corebraid.base.compiled import njit
 from corebraid.base.host_memory import host_memory
@@ -208,7 +209,9 @@ class Core:
             ("tlb_modes", self.native.tlb_modes),
         ):
             self.row[name] = value
-        self._asked, self._coprocessor = 0, False
+        self._asked = 0
+        #: It has met an instruction of its coprocessor.
+        self.coprocessor = False
         self._before_due = b""
         self._page_end = 0
         self.placed = PlacedHooks(self.handle, address_of(row), self.native)
@@ -308,8 +311,8 @@ class Core:
         code = self.memory[address : address + size].tobytes()
         block = decoder_of(self.isa).decode_block(code, address)
         self.blocks.insert(address, code, block, self.page_flags)
-        if block.coprocessor and self.isa.revision and not self._coprocessor:
-            self._coprocessor = True
+        if block.coprocessor and self.isa.revision and not self.coprocessor:
+            self.coprocessor = True
             self.native.load_coprocessor()
         for place in self.placed.place(address, block):
             self.forget_code(place, place + 1)
@@ -353,7 +356,7 @@ class Core:
 
     def context(self) -> bytes:
         """The registers, as `Isa.registers` lays them out."""
-        if self._coprocessor:
+        if self.coprocessor:
             self.native.settle_coprocessor(self._engine)
         read_registers(self.rows, self._register_ids, self._register_offsets, self._context)
         self._context_bytes[self._pc_at : self._pc_at + 8] = self.pc.to_bytes(8, "little")
@@ -368,7 +371,7 @@ class Core:
 
     def restore(self, context: bytes) -> None:
         """Set every register from a context header's block."""
-        if self._coprocessor:
+        if self.coprocessor:
             self.native.settle_coprocessor(self._engine)
         self._context_bytes[: len(context)] = context
         write_registers(self.rows, self._register_ids, self._register_offsets, self._context)
@@ -383,6 +386,14 @@ class Core:
         """Set them."""
         for number, value in zip(self.native.unlisted, values, strict=True):
             self._engine.reg_write(number, value)
+
+    def save_engine(self) -> UcContext:
+        """All that the emulator has in registers."""
+        return self._engine.context_save()
+
+    def restore_engine(self, saved: UcContext) -> None:
+        """Set it. What it has translated, and what of memory it has filled, stays."""
+        self._engine.context_restore(saved)
 
     def forget_exception(self) -> int:
         """An exception is dealt with: the emulator would take the next one for a double fault. What it

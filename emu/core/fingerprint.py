@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import carray, njit
+from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.line_state import is_received
 from emu.core.changed_pages import ChangedPages
@@ -103,7 +104,7 @@ class Fingerprint:
 
     def __init__(self, core: Core, line_bytes: int, pages: ChangedPages | None = None) -> None:
         self._core, self._line_bytes, self._pages = core, line_bytes, pages
-        self._hashes: NDArray[np.uint64] = np.zeros(len(core.memory) // PAGE_BYTES, np.uint64)
+        self._hashes = host_memory(len(core.memory) // PAGE_BYTES * 8).view(np.uint64)
         self._total: NDArray[np.uint64] = np.zeros(1, np.uint64)
 
     def update(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from unicorn import unicorn_const as uc
 
+from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import EVENT
 from corebraid.base.rows.record import RECORD
@@ -57,14 +58,14 @@ class RecordedCore(Core):
     ) -> None:
         super().__init__(core_rows[number : number + 1], isa, memory_bytes, bus.line, bus.fill)
         self._bus = bus
-        self._log_rows = np.zeros(_ROWS, RECORD)
+        self._log_rows = host_memory(_ROWS * RECORD.itemsize).view(RECORD)
         per_row = min(bus.line, _MOST_PER_ROW)
-        self._log_blob = np.zeros(_ROWS * per_row, np.uint8)
+        self._log_blob = host_memory(_ROWS * per_row)
         self._log_bytes, self._blob_bytes = self._log_rows.view(np.uint8).data, self._log_blob.data
         self.device_page = np.zeros(PAGE_BYTES, np.uint8)
         self._edge = np.zeros((EDGE_ROWS, 3), np.uint64)
         self._buffer = new_buffer()
-        self._commits = np.zeros((_COMMITS, COMMIT_WORDS), np.uint64)
+        self._commits = host_memory(_COMMITS * COMMIT_WORDS * 8).view(np.uint64).reshape(-1, COMMIT_WORDS)
         self.tapped = tapped
         #: Of its last system call: number and arguments. None are made to devices.
         self.call_words = np.zeros(CALL_WORDS, np.uint64)

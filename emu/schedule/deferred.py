@@ -32,11 +32,13 @@ class Deferred(Runner):
         """The policy's, once there is one."""
         if self._policy is None:
             before = tuple(self._met)
-            for core in runnable:
-                self._meet(core if who is None else who[core])
-            if len(self._met) < 2:
+            met = list(dict.fromkeys((*before, *(core if who is None else who[core] for core in runnable))))
+            if len(met) < 2:
+                self._met = met
                 return Slice(runnable[0], _LENGTH, exact=False)
-            self._policy = policy = self._make()
+            # Whoever makes it may leave here, and come again.
+            policy = self._make()
+            self._policy, self._met = policy, met
             policy.take_over(before)
             self.eager, self.follows = policy.eager, policy.follows
         return self._policy.next(runnable, counts, events, who)
@@ -65,9 +67,6 @@ class Deferred(Runner):
         """The policy's; before, all are alike."""
         if self._policy is not None:
             return self._policy.rank(who)
-        self._meet(who)
-        return 0.0
-
-    def _meet(self, who: int) -> None:
         if who not in self._met:
             self._met.append(who)
+        return 0.0

@@ -215,8 +215,11 @@ class BaseCapture(Watcher):
         self._evidence.agents_drained()
         if self.board.losses.full:
             self._evidence.write_ahead()
+        if self._options.unwritten:
+            self.board.drop_agents()
+            return
         taken, syncs = self.board.take_agent_rows(), self.board.take_syncs()
-        if self._options.unwritten or not len(taken) + len(syncs):
+        if not len(taken) + len(syncs):
             return
         rows = agent_rows(taken, syncs, self._strata)
         if self._agent_rows.append(rows):

@@ -143,8 +143,12 @@ class LinuxCapture(BaseCapture):
             self._context(number, CONTEXT_START)
         machine.boot(self.guest)
         self._progress = progress
+        return self.go_on()
+
+    def go_on(self, *, again: bool = False) -> Outcome:
+        """Run to the end, from where the machine stands. again: see `emu.board.run`."""
         try:
-            reason, ended_by = run(machine, self._scheduler)
+            reason, ended_by = run(self.machine, self._scheduler, again=again)
         except StopRecording as stop:
             reason, ended_by = stop.reason, None
         return self._finish(reason, ended_by)

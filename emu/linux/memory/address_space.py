@@ -368,6 +368,8 @@ class AddressSpace:
 
     def write_back(self, start: int = 0, end: int | None = None) -> None:
         """Give shared mappings' bytes back to their files (msync, the end)."""
+        if not self.has_shared_files:
+            return
         end = self.size if end is None else end
         for mapping in self.mappings.overlapping(start, end):
             self._write_back(mapping.part(max(start, mapping.start), min(end, mapping.end)))

@@ -1,0 +1,55 @@
+"""A machine as it was at one moment, between two slices, and whatever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from multiprocessing.connection import Connection
+
+import unicorn
+
+from corebraid.base.compiled import CFunction
+from emu.board.board import Board
+from emu.bus.names import PAGE
+from emu.code.blocks import BlockTable
+from emu.core.placed_hooks import PlacedHooks
+from emu.schedule.shared_words import SharedWords
+from emu.snapshot.arenas import SavedArena
+from emu.snapshot.cores import Arenas, SavedCore
+from emu.snapshot.descriptors import SavedDescriptors
+from emu.snapshot.failure import UnsavableError
+from emu.snapshot.objects import SavedObjects
+
+#: Kept otherwise (`emu.snapshot.cores`), never changed, or no part of a machine's state.
+_APART = (BlockTable, PlacedHooks, CFunction, unicorn.Uc, SharedWords, Connection)
+
+
+class Snapshot:
+    """A machine on the line bus, where all its cores stand between two slices, as it is now.
+
+    roots: what else is to be as it is now, with all that can be reached from it. descriptors: of files that
+    are the host's own. Raises UnsavableError.
+    """
+
+    def __init__(self, board: Board, roots: Iterable[object], descriptors: set[int]) -> None:
+        if board.config.bus == PAGE:
+            # What a core receives of a page is told by how it differs from what it had.
+            raise UnsavableError("a machine on the page bus")
+        self._cores = [SavedCore(core) for core in board.cores]
+        self._objects = SavedObjects([board, *roots], _APART)
+        self._arenas = [SavedArena(one) for one in self._objects.mappings]
+        self._by_place = Arenas(self._arenas)
+        own = {arena.file for arena in self._arenas}
+        self._descriptors = SavedDescriptors(descriptors | own)
+
+    def restore(self) -> None:
+        """All is as it was. What was made meanwhile must not be used any more."""
+        learnt = [core.learnt() for core in self._cores]
+        self._objects.restore()
+        for arena in self._arenas:
+            arena.restore()
+        for core, known in zip(self._cores, learnt, strict=True):
+            core.restore(known, self._by_place)
+        self._descriptors.restore()
+
+
+__all__ = ["Snapshot", "UnsavableError"]
