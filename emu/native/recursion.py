@@ -16,6 +16,8 @@ from emu.native.unicorn import peek64, pointer, poke32
 #: Where unicorn 2.1.4 has the word (`emu.hooks.x86_64.helpers.table` refuses other versions), the address of
 #: its CPUState, in that the blocks found last (`tb_jmp_cache`), and in a block its flags.
 _RECURSION, _CPU, _FOUND, _FLAGS = np.uint64(0x568), np.uint64(0x1B8), np.uint64(0x138), np.uint64(0x18)
+#: In its CPUState: flags of the block that is to run next (`cflags_next_tb`), and requests behind them.
+_NEXT = np.uint64(24)
 #: Of the flags: how many instructions the block was asked to have, 0 for any (CF_COUNT_MASK).
 _ASKED = np.uint64(0x7FFF)
 #: Bits of an address by which a block is looked for: of its page, and in it.
@@ -45,3 +47,16 @@ def runs_again(handle, address):
         return False
     carray(pointer(place), 1, np.uint64)[0] = _ZERO
     return True
+
+
+@njit(cache=True)
+def notes(handle):
+    """What the engine has noted for when it is started the next time: uint64[2]."""
+    return np.array([peek64(handle + _RECURSION) & _LOW, peek64(peek64(handle + _CPU) + _NEXT)], np.uint64)
+
+
+@njit(cache=True)
+def set_notes(handle, found):
+    """Have it note what `notes` found."""
+    poke32(handle + _RECURSION, np.uint32(found[0]))
+    carray(pointer(peek64(handle + _CPU) + _NEXT), 1, np.uint64)[0] = found[1]

@@ -114,6 +114,10 @@ class SavedArena:
         """The descriptor of what it is restored from."""
         return self._file
 
+    def close(self) -> None:
+        """It is not restored any more."""
+        os.close(self._file)
+
     def keep(self, offset: int, data: NDArray[np.uint8]) -> None:
         """From now on these bytes are part of what it is restored to."""
         left = np.ascontiguousarray(data).data.cast("B")

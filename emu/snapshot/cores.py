@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from corebraid.base.memory import PAGE_BYTES
 from emu.bus.line_state import forgotten_too, received
 from emu.core.core import Core
+from emu.native.recursion import notes, set_notes
 from emu.native.state import CODE, CORE_AT, DIRTY, PADDED, UNSTABLE
 from emu.snapshot.arenas import SavedArena
 
@@ -76,7 +77,7 @@ class SavedCore:
         core.forget_stale()
         core.protect_again()
         self._lines = PAGE_BYTES >> core.words[CORE_AT.line_shift]
-        self._engine = core.save_engine()
+        self._engine, self._notes = core.save_engine(), notes(np.uint64(core.handle))
 
     def learnt(self) -> Learnt:
         """To be asked before anything is restored."""
@@ -90,6 +91,7 @@ class SavedCore:
         """Everything else is: registers, and what was learnt."""
         core = self._core
         core.restore_engine(self._engine)
+        set_notes(np.uint64(core.handle), self._notes)
         for place, word in zip(_PLACES, learnt.words, strict=True):
             core.words[place] = word
         core.coprocessor = learnt.coprocessor

@@ -35,6 +35,11 @@ class SavedDescriptors:
                 self._copies[one] = fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _FIRST_COPY)
         self._known = apart | set(self._copies) | set(self._copies.values())
 
+    def close(self) -> None:
+        """Nothing is restored any more."""
+        for copy in self._copies.values():
+            os.close(copy)
+
     def restore(self) -> None:
         """Close what was opened, open what was closed."""
         for one in _open_now() - self._known:

@@ -41,6 +41,12 @@ class Snapshot:
         own = {arena.file for arena in self._arenas}
         self._descriptors = SavedDescriptors(descriptors | own)
 
+    def close(self) -> None:
+        """Nothing is restored any more."""
+        for arena in self._arenas:
+            arena.close()
+        self._descriptors.close()
+
     def restore(self) -> None:
         """All is as it was. What was made meanwhile must not be used any more."""
         learnt = [core.learnt() for core in self._cores]
