@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from guest import DATA
+from guest import DATA, Code, elf
 from random_code import random_program
 
 from emu.board.config import MachineConfig
@@ -120,7 +120,10 @@ def test_what_is_not_put_back_is_seen(tmp_path: Path, what: str, monkeypatch: py
 
 def test_translations_stay_and_are_those_of_what_stands_there(tmp_path: Path) -> None:
     """The second time no block is learnt again, though every line of code is missed on again."""
-    path = random_program(tmp_path / "guest.elf", random.Random(2), PLACES, 3)
+    code = Code().mov("rcx", 5)
+    for k in range(30):
+        code.store(DATA + 8 * k, "rcx").jump(f"over{k}").raw("cc" * (7 * k % 50)).label(f"over{k}")
+    path = elf(tmp_path / "guest.elf", code.halt())
     machine = machine_of(path, WAYS["plain"])
     snapshot, these, known, missed = Snapshot(machine, [], set()), [(0, 5000)], list[int](), list[int]()
     for _ in range(3):
