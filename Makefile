@@ -54,7 +54,7 @@ warm: $(READY)
 # that have compiled much are some gigabytes large, and hunts fork theirs thousands of times: those begin anew.
 LATE := tests/project tests/corebraid
 FORKING := $(wildcard tests/corebraid/test_exhaustive*.py tests/corebraid/study/test_exhaustive*.py) \
-  tests/corebraid/test_hunt_cli.py tests/corebraid/test_forked_runs.py tests/corebraid/study/smallest \
+  tests/corebraid/test_hunt_cli.py tests/corebraid/test_forked_runs.py tests/corebraid/study/test_runs_again.py tests/corebraid/study/smallest \
   tests/corebraid/study/causes tests/corebraid/study/covering
 test: $(READY)
 	@$(MAKE) --no-print-directory -j2 -O lint warm

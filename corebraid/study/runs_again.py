@@ -45,12 +45,12 @@ class Again:
         self._standing = connection
         self._asking: Connection | None = None
         self._child = 0
-        self._runs = -_FORKED_FIRST
+        self._left, self._runs = _FORKED_FIRST, 0
 
     def begin(self) -> Connection | None:
         """Fork it, once it is worth that. Returns where it is asked, in that process; None in this one."""
-        self._runs += 1
-        if self._runs:
+        if self._left or self._child:
+            self._left = max(0, self._left - 1)
             return None
         ours, theirs = Pipe()
         me = os.getpid()
@@ -66,8 +66,8 @@ class Again:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the last run is to be made by a fork, too: the second, fourth, eighth and so on. The first
-        one says nothing about how the machine was put back."""
+        """Whether the run that it has made last is to be forked, too: the second, fourth, eighth and so on.
+        The first one says nothing about how the machine was put back."""
         return self._asking is not None and self._runs > 1 and self._runs & (self._runs - 1) == 0
 
     def run(self, tried: Attempt) -> bytes | None:
@@ -81,6 +81,7 @@ class Again:
         if answer == _CANNOT:
             self._end()
             return None
+        self._runs += 1
         return answer
 
     def compare(self, answer: bytes | None, forked: bytes) -> None:
