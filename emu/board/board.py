@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from enum import Enum
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -239,8 +242,12 @@ class Board:
         if stopped is Stopped.FAULT:
             words[CORE_AT.failed] = 1
         else:
-            give_back_fetch(core.rows, self.machine_rows)
+            self._give_back_fetch(core.rows, self.machine_rows)
         return stopped
+
+    @cached_property
+    def _give_back_fetch(self) -> Callable[..., Any]:
+        return give_back_fetch.like(self.cores[0].rows, self.machine_rows)
 
     def _run_until_stopped(self, number: int, status: int | None = None) -> Stopped:
         """status: with which it has stopped already."""
@@ -351,11 +358,19 @@ class Board:
 
     def clock(self) -> int:
         """The fastest core's cycle count."""
-        return int(fastest(self.core_rows))
+        return int(self._fastest(self.core_rows))
+
+    @cached_property
+    def _fastest(self) -> Callable[..., Any]:
+        return fastest.like(self.core_rows)
 
     def meet(self, number: int, way: int, who: int = 0) -> None:
         """An agent meets a core, which stands between two instructions: see `emu.bus.sync_points`."""
-        note_sync_of(self.machine_rows, number, np.uint64(self.cores[number].count), way, who)
+        self._note_sync(self.machine_rows, number, np.uint64(self.cores[number].count), way, who)
+
+    @cached_property
+    def _note_sync(self) -> Callable[..., Any]:
+        return note_sync_of.like(self.machine_rows, 0, np.uint64(0), 0, 0)
 
     def forget_pages(self, number: int, pages: NDArray[np.uint64]) -> None:
         """Let a core give back what it holds of these pages (uint64[n], numbers), and all that it knew of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -280,13 +281,18 @@ class Core:
         if began < self._page_end <= began + PAGE_BYTES and not until:
             end = self._page_end
         self._page_end = 0
-        status, pc = run_core(rows, np.uint64(began), np.uint64(end), renew)
+        status, pc = self._run(rows, np.uint64(began), np.uint64(end), renew)
         if end and not until:
             self.forget_code(began, end)
             if int(pc) == end and status == uc.UC_ERR_OK and self.words[CORE_AT.stop_reason] == RUNNING:
-                status, pc = run_core(rows, pc, _ZERO, renew)
+                status, pc = self._run(rows, np.uint64(pc), _ZERO, renew)
         self.pc = int(pc)
         return int(status)
+
+    @cached_property
+    def _run(self) -> Callable[..., tuple[int, int]]:
+        called: Callable[..., tuple[int, int]] = run_core.like(self.rows, _ZERO, _ZERO, True)
+        return called
 
     def ran_out_of_page(self) -> bool:
         """A fetch was refused. The emulator fetches a whole block before it runs any of it: whether

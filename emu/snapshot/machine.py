@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 
 import unicorn
 
-from corebraid.base.compiled import CFunction
+from corebraid.base.compiled import CFunction, Kernel
 from emu.board.board import Board
 from emu.bus.names import PAGE
 from emu.code.blocks import BlockTable
@@ -20,7 +20,7 @@ from emu.snapshot.failure import UnsavableError
 from emu.snapshot.objects import SavedObjects
 
 #: Kept otherwise (`emu.snapshot.cores`), never changed, or no part of a machine's state.
-_APART = (BlockTable, PlacedHooks, CFunction, unicorn.Uc, SharedWords, Connection)
+_APART = (BlockTable, PlacedHooks, CFunction, Kernel, unicorn.Uc, SharedWords, Connection)
 
 
 class Snapshot:

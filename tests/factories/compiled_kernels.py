@@ -74,6 +74,7 @@ def results(every_way: bool) -> list[str]:
         rows.tolist(),
         below(3, 2),
         refused(4),
+        total.like(np.zeros(2, np.uint16))(np.arange(40, 44, dtype=np.uint16)),
     ]
     numbers = np.arange(6)
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(ADD.address)
@@ -84,6 +85,11 @@ def results(every_way: bool) -> list[str]:
             refused(5)
         except ValueError as error:
             found.append(error.args)
+        like = refused.like(2)
+        try:
+            like(5)
+        except ValueError as error:
+            found.append((like is refused, error.args))
     return [repr(one) for one in found]
 
 

@@ -7,6 +7,6 @@ in the cache (`store`). What is kept there is machine code that Numba made, laid
 """
 
 from corebraid.base.compiled.deferred import carray, from_dtype, intrinsic, ir, real, types
-from corebraid.base.compiled.kernel import CFunction, njit
+from corebraid.base.compiled.kernel import CFunction, Kernel, njit
 
-__all__ = ["CFunction", "carray", "from_dtype", "intrinsic", "ir", "njit", "real", "types"]
+__all__ = ["CFunction", "Kernel", "carray", "from_dtype", "intrinsic", "ir", "njit", "real", "types"]

@@ -6,6 +6,7 @@ import ctypes
 import pickle
 from collections.abc import Callable
 from functools import cache, cached_property
+from types import BuiltinFunctionType
 from typing import Any
 
 from corebraid.base.compiled.arguments import ArgumentKeys, UnknownArgument, key_text
@@ -143,6 +144,15 @@ class Kernel:
         if call is None:
             call = self._calls[key] = self._find(key, arguments)
         return call(*arguments)
+
+    def like(self, *arguments: Any) -> Callable[..., Any]:
+        """What to call for arguments of the same types as these. Nobody looks at them again, which is most of
+        a call where a kernel takes little time: with others it does anything. Raises UnknownArgument."""
+        key = _keys().of(arguments)
+        if key not in self._calls:
+            self._calls[key] = self._find(key, arguments)
+        call = self._calls[key]
+        return call if isinstance(call, BuiltinFunctionType) else self
 
     def _find(self, key: tuple[Any, ...], arguments: tuple[Any, ...]) -> Callable[..., Any]:
         """What to call for arguments with this key."""

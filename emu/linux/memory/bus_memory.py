@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from corebraid.base.compiled import Kernel
 from corebraid.base.memory import PAGE_BYTES
 from emu.board.board import Board
 from emu.bus.kernel_agent import fill_bytes, peek_number, read_bytes, read_modify_write, write_bytes
@@ -29,14 +31,18 @@ class BusMemory:
     def __init__(self, board: Board, space: AddressSpace, drain: Callable[[], None]) -> None:
         self._board, self._space, self._drain = board, space, drain
         self.cause = CAUSE_CALL
+        self._calls: dict[Kernel, Callable[..., Any]] = {}
         space.fill = self._fill
         space.copy_out = self._copy_out
 
-    def _all(self, kernel: Callable[..., int], address: int, data: np.ndarray, cause: int) -> None:
-        done = 0
-        board = self._board
+    def _all(self, kernel: Kernel, address: int, data: np.ndarray, cause: int) -> None:
+        done, at = 0, np.uint64(address)
+        cores, machines = self._board.core_rows, self._board.machine_rows
+        call = self._calls.get(kernel)
+        if call is None:
+            call = self._calls[kernel] = kernel.like(cores, machines, at, data, done, cause)
         while True:
-            done = int(kernel(board.core_rows, board.machine_rows, np.uint64(address), data, done, cause))
+            done = int(call(cores, machines, at, data, done, cause))
             if done >= len(data):
                 return
             self._drain()
