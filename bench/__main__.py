@@ -30,6 +30,8 @@ _BENCHMARKS = {
     "check": "axe_check",
     "locks": "ordering_linux",
     "linkage": "linkage",
+    "leap": "linkage_leap",
+    "waits": "linkage_waits",
     "lightplay": "lightplay",
     "opr": "opr",
     "rpc": "rpc",

@@ -20,7 +20,7 @@ from bench.evidence_cost import evidence_cost
 from bench.logsize import log_bytes
 from bench.programs import image, recorded
 from bench.report import OUT, Column, Table, publish
-from bench.rerun import Rerun
+from bench.rerun_tables import add_rerun, rerun_tables, rerun_watchers
 from bench.slowdown import slowdown
 from bench.watching import Watched, guest_of
 from corebraid.base.errors import UsageError
@@ -37,16 +37,7 @@ _CACHE = "32k:4:32"
 
 def micro() -> list[Table]:
     """Figures 8 and 9 of the MICRO 2009 paper."""
-    columns = [Column("program"), Column("cores", ",d"), Column("M accesses", ".1f")]
-    columns += [Column(name, ".2f") for name in ("strata", "ReRun, ideal", "ReRun, Bloom")]
-    columns += [Column("ideal / strata", ".2f"), Column("Bloom / strata", ".2f")]
-    notes = [
-        "Bytes of log for a thousand memory accesses; strata every 100,000 cycles. ReRun, Bloom: filters of "
-        "32 bytes for reads and 128 for writes.",
-        "The paper (Figure 8, 8 cores): about 10 for strata, ReRun ten times as much. Its cores run at the "
-        "same time; ours take turns of up to 1,000 instructions, so that few episodes end early.",
-    ]
-    logs = Table("rerun", "MICRO 2009, Figure 8: strata against ReRun's race log", columns, notes)
+    logs = rerun_tables()
     columns = [Column("program"), Column("cores", ",d"), Column("plain", ".2%"), Column("prioritised", ".2%")]
     costs = Table(
         "slowdown",
@@ -57,20 +48,16 @@ def micro() -> list[Table]:
     for name in PROGRAMS:
         for cores in CORES:
             _micro_rows(name, cores, logs, costs)
-    return [logs, costs]
+    return [*logs, costs]
 
 
-def _micro_rows(name: str, cores: int, logs: Table, costs: Table) -> None:
+def _micro_rows(name: str, cores: int, logs: tuple[Table, Table], costs: Table) -> None:
     program = image(name, "medium")
     # Short turns, as cores that run at the same time would interleave.
     options = RecordOptions(cores=cores, seed=1, cache=CacheGeometry.parse(_CACHE), longest_slice=1000)
-    guest = guest_of(program, options)
-    watched, ideal, bloom = Watched(), Rerun(guest, False), Rerun(guest, True)
-    with recorded(program, options, (watched, ideal, bloom)) as run:
-        per = 1000 / watched.events
-        strata = log_bytes(run.recording).strata * per
-        sizes = [ideal.bytes * per, bloom.bytes * per]
-        logs.add(name, cores, watched.events / 1e6, strata, *sizes, *(size / strata for size in sizes))
+    watched, reruns = Watched(), rerun_watchers(guest_of(program, options), options.cache)
+    with recorded(program, options, (watched, *reruns.values())) as run:
+        add_rerun(logs, name, cores, watched.events, log_bytes(run.recording).strata, reruns)
         cost = slowdown(run)
         costs.add(name, cores, cost.plain, cost.prioritised)
 

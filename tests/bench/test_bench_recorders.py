@@ -11,7 +11,6 @@ from linkage_factory import guest, random_turns
 
 from bench.linkage_baselines import Counter, Global, Leap
 from bench.linkage_locks import READS_RACE, SHARED, WRITES_RACE, Races
-from bench.rerun import Rerun
 from corebraid.base.rows.event import READ, RMW, UNCACHED
 from recorder.files.columns import decode_table
 
@@ -98,35 +97,6 @@ def test_global(seed: int) -> None:
     assert kept.rows[-1] == (order[-1], last)
     assert sum(row[1] for row in kept.rows[: runs - 1]) + kept.rows[-1][1] == len(order)
     assert looked > 0
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_rerun_with_exact_sets(seed: int) -> None:
-    found = watched(seed, Rerun(guest(N_CORES), bloom=False)).episodes
-    reads: list[set[int]] = [set() for _ in range(N_CORES)]
-    writes: list[set[int]] = [set() for _ in range(N_CORES)]
-    length, ended = [0] * N_CORES, 0
-    for stream, row in events(seed):
-        if stream == N_CORES:
-            continue
-        first, last = int(row["addr"]) >> 6, (int(row["addr"]) + int(row["size"]) - 1) >> 6
-        for line in range(first, last + 1):
-            for other in range(N_CORES):
-                clash = line in writes[other] or (row["kind"] != READ and line in reads[other])
-                if other != stream and clash and length[other]:
-                    ended, length[other] = ended + 1, 0
-                    reads[other], writes[other] = set(), set()
-            (reads if row["kind"] == READ else writes)[stream].add(line)
-        length[stream] += 1
-    ended += sum(n > 0 for n in length)
-    assert int(found.logged[0]) == ended
-    assert int(found.logged[1]) >= 4 * ended
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_bloom_filters_end_no_fewer_episodes(seed: int) -> None:
-    exact, bloom = (watched(seed, Rerun(guest(N_CORES), flag)).episodes for flag in (False, True))
-    assert int(bloom.logged[0]) >= int(exact.logged[0])
 
 
 @pytest.mark.parametrize("seed", range(5))
