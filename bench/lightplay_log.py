@@ -55,20 +55,53 @@ def encode_order(rows, seen, out):  # type: ignore[no-untyped-def]
     return pos
 
 
+@njit(cache=True)
+def encode_runs(rows, out):  # type: ignore[no-untyped-def]
+    """The same order as runs: a stream, and how many of its shared accesses come next. Returns the bytes
+    used."""
+    pos, i = 0, 0
+    while i < rows.size:
+        first = i
+        while i < rows.size and rows[i].core == rows[first].core:
+            i += 1
+        pos = put_varint(out, pos, np.uint64(rows[first].core))
+        pos = put_varint(out, pos, np.uint64(i - first))
+    return pos
+
+
+@dataclass(frozen=True)
+class Sized:
+    """Bytes of a log before and after compression, frame by frame."""
+
+    raw: int
+    stored: int
+
+    @classmethod
+    def of(cls, *parts: bytes) -> Sized:
+        """Of a log whose parts are compressed each by itself."""
+        return cls(sum(map(len, parts)), sum(map(compressed, parts)))
+
+    def __add__(self, other: Sized) -> Sized:
+        return Sized(self.raw + other.raw, self.stored + other.stored)
+
+
+NOTHING = Sized(0, 0)
+
+
 @dataclass(frozen=True)
 class LogFacts:
-    """One recording with slices. accesses: shared ones. raw_bytes: of the slices before compression;
-    file_bytes: of their file. order_raw, order_bytes: of a log of the total order and of the values of the
-    same accesses, before compression, and framed and compressed like the rest."""
+    """One recording with slices. accesses: shared ones. log: of the slices; stored: their file. order: a log
+    of the total order of the same accesses, which is all that a replay from the beginning needs; valued: and
+    of their values; runs: the order as runs of one stream."""
 
     instructions: int
     accesses: int
     slices: int
     kept: int
-    raw_bytes: int
-    file_bytes: int
-    order_raw: int
-    order_bytes: int
+    log: Sized
+    order: Sized
+    valued: Sized
+    runs: Sized
 
 
 def compressed(raw: bytes, frame: int = 1 << 18) -> int:
@@ -88,16 +121,20 @@ def log_facts(recording: Recording) -> LogFacts:
     out = np.empty(len(rows) * 2 * MAX_VARINT + 1, np.uint8)
     used = encode_order(rows, np.zeros(traces.n_streams, np.uint64), out)
     order, values = out[:used].tobytes(), np.ascontiguousarray(rows["new"]).tobytes()
+    runs = out[: encode_runs(rows, out)].tobytes()
     tables = list(iter_slices(recording))
     return LogFacts(
         sum(recording.manifest.instructions),
         len(rows),
         sum(int(table.slices.sum()) for table in tables),
         sum(int(table.kept.sum()) for table in tables),
-        sum(len(raw) for _, raw in iter_evidence(recording, "slices")),
-        recording.manifest.files[evidence_log("slices")].bytes,
-        len(order) + len(values),
-        compressed(order) + compressed(values),
+        Sized(
+            sum(len(raw) for _, raw in iter_evidence(recording, "slices")),
+            recording.manifest.files[evidence_log("slices")].bytes,
+        ),
+        Sized.of(order),
+        Sized.of(order, values),
+        Sized.of(runs),
     )
 
 

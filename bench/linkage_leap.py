@@ -51,7 +51,7 @@ class Parts:
         kind, data = raw[0], bytes(raw)
         self.rows[kind] += records
         self.raw[kind] += len(data)
-        self.stored[kind] += len(lz4.block.compress(data, store_size=False)) + 44
+        self.stored[kind] += len(lz4.block.compress(data, store_size=False))
 
     def of(self, sizes: dict[int, int]) -> int:
         """The sum over what the paper's log has."""
@@ -59,11 +59,16 @@ class Parts:
 
 
 class Runs(Counter):
-    """A counter that counts rows, too, and the accesses that they stand for."""
+    """A counter that counts rows, too, and the accesses that they stand for; and no headers of frames."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rows = self.accesses = 0
+
+    def append(self, raw: bytes | memoryview, records: int, first: int, last: int) -> None:
+        """See `EvidenceWriter`."""
+        self.raw += len(raw)
+        self.stored += len(lz4.block.compress(bytes(raw), store_size=False))
 
     def table(self, table: NDArray[np.uint64]) -> None:
         """See `Counter`."""
@@ -103,29 +108,33 @@ def _columns() -> list[Column]:
     columns += [Column("LEAP rows", ",.1f")]
     columns += [Column(name, ",.1f") for name in ("shares", "orders", "bounds", "values")]
     columns += [Column("LEAP bytes", ",d"), Column("Stride bytes", ",d"), Column("of it values", ".0%")]
-    columns += [Column("LEAP / Stride, raw", ".2f"), Column("LEAP / Stride", ".2f")]
+    columns += [Column("LEAP / Stride", ".2f")]
+    columns += [Column(name, ".2f") for name in ("rows", "bytes a row", "LZ4")]
     return [*columns, Column("LEAP / Stride without values", ".2f"), Column("LEAP / orders", ".2f")]
 
 
 def _row(table: Table, name: str, cores: int, turn: int, group: str, found: Both) -> None:
     leap, stride = found.leap, found.stride
     per = 1000 / max(leap.accesses, 1)
-    whole, raw = stride.of(stride.stored), stride.of(stride.raw)
+    whole, raw, rows = stride.of(stride.stored), stride.of(stride.raw), stride.of(stride.rows)
     table.add(
         name, cores, turn, group, leap.accesses, leap.accesses / max(leap.rows, 1), leap.rows * per,
         *(stride.rows[kind] * per for kind in _PARTS), leap.stored, whole, stride.stored[VALUE] / whole,
-        leap.raw / raw, leap.stored / whole, leap.stored / (whole - stride.stored[VALUE]),
-        leap.stored / stride.stored[ORDER],
+        leap.stored / whole, leap.rows / rows, (leap.raw / leap.rows) / (raw / rows),
+        (leap.stored / leap.raw) / (whole / raw),
+        leap.stored / (whole - stride.stored[VALUE]), leap.stored / stride.stored[ORDER],
     )  # fmt: skip
 
 
 _NOTES = [
     "Small images; turns of up to so many instructions. shared accesses: to shared variables. accesses a "
-    "run: of LEAP, which one core makes to one variable before another does. Rows: for a thousand shared "
-    "accesses.",
-    "Bytes after LZ4, frame by frame; raw: before. LEAP / Stride above 1: LEAP's log is the larger one.",
-    "Without values: of Stride shares, orders and bounds only, which a replayer could not use; orders: those "
-    "of writes alone, what LEAP would log if it left reads out.",
+    "run: of LEAP, which one core makes to one variable before another does. LEAP rows to values: rows of "
+    "the logs for a thousand shared accesses.",
+    "Bytes after LZ4, frame by frame, without the frames' headers. LEAP / Stride above 1: LEAP's log is the "
+    "larger one. It is the product of the three columns after it: LEAP's over Stride's number of rows, bytes "
+    "of a row, and share that LZ4 leaves of them.",
+    "Without values: of Stride shares, orders and bounds only, which no replayer could use; orders: those of "
+    "writes alone, what LEAP would log if it left reads out.",
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from trace_factory import Shape, make
 
 from bench import lightplay, report
 from bench.lightplay_c import c_search
-from bench.lightplay_log import encode_order, mark_shared
+from bench.lightplay_log import Sized, encode_order, encode_runs, mark_shared
 from bench.true_order import in_true_order
 from corebraid.base.rows.event import EVENT
 from recorder.files.truth import TRUTH
@@ -69,3 +70,18 @@ def test_what_the_total_order_is_a_log_of() -> None:
     kept = rows[shared]
     assert kept.dtype == EVENT
     assert encode_order(kept, np.zeros(3, np.uint64), out) == 2 * len(kept)
+    cores = kept["core"].tolist()
+    turns = 1 + sum(one != other for one, other in pairwise(cores))
+    assert 1 < turns < len(cores)
+    assert encode_runs(kept, out) == 2 * turns
+    found, position = [], 0
+    while position < 2 * turns:
+        found += [int(out[position])] * int(out[position + 1])
+        position += 2
+    assert found == cores
+
+
+def test_sizes_of_a_log_in_parts() -> None:
+    part = Sized.of(b"a" * 100)
+    assert (part.raw, part.stored < 30) == (100, True)
+    assert Sized.of(b"a" * 100, b"a" * 100) == part + part

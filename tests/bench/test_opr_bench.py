@@ -17,7 +17,8 @@ def test_tables() -> None:
     cost, scores = measure(("pgas_ep",), 4, (1, 2), 3, 1)
     (row,) = cost.rows
     assert row[0] == "pgas_ep"
-    assert all(isinstance(cell, float) and cell > 0 for cell in row[1:8])
+    assert all(isinstance(cell, float) and cell > 0 for cell in row[1:10])
+    assert 0.05 < row[8] < 1.5
     assert [(line[1], line[2], line[3]) for line in scores.rows] == [
         (4, 2, "exact"),
         (4, 2, "relaxed"),
