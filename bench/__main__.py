@@ -29,6 +29,7 @@ _BENCHMARKS = {
     "path": "ordering_path",
     "check": "axe_check",
     "locks": "ordering_linux",
+    "rerun": "rerun_tables",
     "linkage": "linkage",
     "leap": "linkage_leap",
     "waits": "linkage_waits",

@@ -20,14 +20,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from bench.bloom import has, put
-from bench.private_caches import HIT, Caches, empty_caches, request
+from bench.private_caches import HIT, SHARED, Caches, empty_caches, request
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import READ, RMW, UNCACHED, WRITE
 from emu.bus.cache import CacheGeometry
 from recorder.files.collectors import Guest, Rows
 
 READ_BYTES, WRITE_BYTES = 32, 128
-#: Bits that a line sets in a filter. The paper does not say; `python -m bench seeds` shows others.
+#: Bits that a line sets in a filter. The paper does not say; `python -m bench rerun` shows others.
 HASHES = 4
 #: Memory references of an episode: its counter has two bytes, as has its place in the log.
 LONGEST = (1 << 16) - 1
@@ -132,6 +132,15 @@ def _push_out(episodes, core, line):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _anyone_else(episodes, stream, line):  # type: ignore[no-untyped-def]
+    """Whether another core's sets say that its episode has used the line."""
+    for other in range(episodes.now.shape[0]):
+        if other != stream and _in_sets(episodes, other, line, True)[0]:
+            return True
+    return False
+
+
+@njit(cache=True)
 def _ask(episodes, stream, line, is_write, answers):  # type: ignore[no-untyped-def]
     """A request reaches the others. answers: a bit for each core that the line is taken from."""
     bank = line % episodes.banks.size
@@ -159,6 +168,11 @@ def _use(episodes, caches, stream, line, is_write):  # type: ignore[no-untyped-d
     if victim != 0:
         _push_out(episodes, stream, victim - 1)
     _ask(episodes, stream, line, is_write, answers)
+    # Who has it alone writes to it without a request. Where evictions end no episode, that must not be while
+    # another's episode has it: that core says on the bus that it shares the line.
+    reads = stream < episodes.now.shape[0] and not is_write
+    if episodes.snooped and reads and _anyone_else(episodes, stream, line):
+        caches.state[line, stream] = SHARED
 
 
 @njit(cache=True)

@@ -216,6 +216,9 @@ class Twin:
                 at = victim % N_CORES
                 self.banks[at] = max(self.banks[at], self.cores[stream].stamp)
         self.ask(stream, line, write, answering)
+        others = [core for number, core in enumerate(self.cores) if number != stream]
+        if self.snooped and stream < N_CORES and not write and any(o.says(line, True) for o in others):
+            self.caches[stream].state[line] = "S"
         if stream < N_CORES:
             self.cores[stream].stamp = max(self.cores[stream].stamp, self.banks[bank])
 
@@ -299,8 +302,9 @@ def test_an_episode_ends_when_its_counter_is_full() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_time_stamps_keep_all_conflicts_in_order(seed: int, hashes: int, snooped: bool) -> None:
     """What the log is for: of two accesses in conflict the first has the smaller stamp. No twin is asked."""
-    made = turns(seed, lines=8)
-    found = watched(made, Rerun(guest(N_CORES), SMALL, hashes, snooped, keep=True))
+    made = turns(seed, lines=24, n=400)
+    # Caches so small that lines are pushed out which others then write to.
+    found = watched(made, Rerun(guest(N_CORES), CacheGeometry.parse("512:2:64"), hashes, snooped, keep=True))
     stamps: list[list[int]] = [[] for _ in range(N_CORES)]
     for core, length, stamp in np.concatenate(found.kept).tolist():
         stamps[core] += [stamp] * length
