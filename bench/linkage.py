@@ -98,7 +98,8 @@ def _seconds(program: Path, cores: int, evidence: tuple[str, ...], folder: Path)
     return time.perf_counter() - began
 
 
-def _size_table() -> Table:
+def size_table() -> Table:
+    """Sizes, without rows."""
     names = [name for name, _ in STEPS]
     columns = [Column("program"), Column("cores", ",d"), Column("M events", ".1f"), Column("reads", ".0%")]
     columns += [Column("group")]
@@ -117,7 +118,8 @@ def _size_table() -> Table:
     return Table("size", "Stride: size of the log", columns, notes)
 
 
-def _lock_table() -> Table:
+def lock_table() -> Table:
+    """What locks protect, without rows."""
     columns = [Column("program"), Column("cores", ",d"), Column("shared words", ",d")]
     columns += [Column("no race", ".0%"), Column("no race of writes", ".0%")]
     columns += [Column("bytes", ",d"), Column("without protected", ",d"), Column("of it", ".0%")]
@@ -130,7 +132,8 @@ def _lock_table() -> Table:
     return Table("locks", "Stride: what locks protect", columns, notes)
 
 
-def _cost_table() -> Table:
+def cost_table() -> Table:
+    """Costs, without rows."""
     columns = [
         Column("program"),
         Column("cores", ",d"),
@@ -150,7 +153,7 @@ def _cost_table() -> Table:
 
 def main(console: Console) -> None:
     """Measure, print, and write bench/out/linkage.md and .json."""
-    sizes, costs, locks = _size_table(), _cost_table(), _lock_table()
+    sizes, costs, locks = size_table(), cost_table(), lock_table()
     for name in PROGRAMS:
         program = image(name, "medium")
         for cores in CORES:
@@ -167,7 +170,7 @@ def main(console: Console) -> None:
 
 
 def _cost(program: Path, cores: int, events: int, folder: Path) -> list[float | int | None]:
-    """A row of `_cost_table` after program and cores."""
+    """A row of `cost_table` after program and cores."""
     plain, recorded = (min(_times(program, cores, evidence, folder)) for evidence in ((), ("linkage",)))
     # Once before, so that no kernel is compiled or loaded while it is timed.
     infer(folder / "linkage-2")

@@ -150,11 +150,9 @@ def _table(
     return table
 
 
-def main(
-    console: Console, programs: tuple[str, ...] = PROGRAMS, turns: tuple[int, ...] = TURNS
-) -> list[Table]:
-    """Measure, print, and write bench/out/leap.md and .json."""
-    tables = [
+def leap_tables(programs: tuple[str, ...], turns: tuple[int, ...]) -> list[Table]:
+    """By length of turns and size of variables, and by number of cores."""
+    return [
         _table(
             "leap-turns",
             "LEAP and Stride: length of turns, size of variables",
@@ -168,5 +166,12 @@ def main(
             [(cores, _TURN, (_GROUP,)) for cores in CORES],
         ),
     ]
+
+
+def main(
+    console: Console, programs: tuple[str, ...] = PROGRAMS, turns: tuple[int, ...] = TURNS
+) -> list[Table]:
+    """Measure, print, and write bench/out/leap.md and .json."""
+    tables = leap_tables(programs, turns)
     publish("leap", tables, console)
     return tables

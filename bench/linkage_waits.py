@@ -128,7 +128,8 @@ def watch(program: Path, cores: int) -> Accesses:
     return accesses
 
 
-def _table() -> Table:
+def waits_table() -> Table:
+    """The main table, without rows."""
     columns = [Column("program"), Column("variable"), Column("cores", ",d"), Column("shared accesses", ",d")]
     columns += [Column("reads", ".0%"), Column("M cycles", ",.2f")]
     columns += [Column(name, ".2f") for name, _ in _WAYS]
@@ -146,7 +147,8 @@ def _table() -> Table:
     )
 
 
-def _costs_table(cores: int) -> Table:
+def costs_table(cores: int) -> Table:
+    """The table of other costs, without rows."""
     columns = [Column("program"), Column("variable"), Column("line", ",d"), Column("atomic", ",d")]
     columns += [Column("log", ",d"), *(Column(name, ".2f") for name, _ in _WAYS)]
     columns += [Column("LEAP / Stride", ",.1f"), Column("Global / Stride", ",.1f")]
@@ -175,7 +177,7 @@ def main(
     varied: int = 8,
 ) -> list[Table]:
     """Model, print, and write bench/out/waits.md and .json. varied: the number of cores for other costs."""
-    table, others = _table(), _costs_table(varied)
+    table, others = waits_table(), costs_table(varied)
     for name in programs:
         for n in cores:
             accesses = watch(image(name, size), n)

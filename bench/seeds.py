@@ -127,7 +127,12 @@ MODULES = {
     "rpc": "rpc",
 }
 #: A plot that its own benchmark draws, and its name in docs/plots.
-_OWN_PLOT = ("rpc.png", "rpc-overhead.png")
+OWN_PLOT = ("rpc.png", "rpc-overhead.png")
+
+
+def plot_names() -> dict[str, Plot]:
+    """The plots by their files in docs/plots."""
+    return {f"{plot.file}-{number}.png": plot for number, plot in enumerate(PLOT_LIST)}
 
 
 def _measure(name: str, console: Console) -> None:
@@ -179,14 +184,14 @@ def main(console: Console, others: tuple[str, ...] = tuple(MODULES)) -> None:
         if not (OUT / f"{name}.json").exists():
             _measure(name, console)
     PLOTS.mkdir(exist_ok=True)
-    page = [_HEAD]
+    page = [HEAD]
     for name in (*others, "seeds"):
         page.append((OUT / f"{name}.md").read_text(encoding="utf-8"))
-        for number, plot in enumerate(PLOT_LIST):
+        for file, plot in plot_names().items():
             if plot.file == name:
-                draw(plot, PLOTS / f"{name}-{number}.png")
-                page.append(f"![{plot.title}](plots/{name}-{number}.png)\n")
-        own, shown = _OWN_PLOT
+                draw(plot, PLOTS / file)
+                page.append(f"![{plot.title}](plots/{file})\n")
+        own, shown = OWN_PLOT
         if name == "rpc" and (OUT / own).exists():
             shutil.copyfile(OUT / own, PLOTS / shown)
             page.append(f"![Recording overhead of receipt histories](plots/{shown})\n")
@@ -194,11 +199,11 @@ def main(console: Console, others: tuple[str, ...] = tuple(MODULES)) -> None:
     console.print("written to docs/seeds.md and docs/plots/", highlight=False)
 
 
-_HEAD = """# The papers' tables, on our programs
+HEAD = """# The papers' tables, on our programs
 
 Made by `python -m bench seeds`, from what `python -m bench rerun`, `linkage`, `leap`, `waits`, `lightplay`,
 `opr` and `rpc` measure. Ours beside the papers' figures: what each measured on its own programs and machine
 stands in the notes under the tables. The machine here is the emulated one of this repository, and its cores
-take turns; a ratio of two logs of the same run means something, a number by itself less. What ours cannot show
-is said under the table.
+take turns; a ratio of two logs of the same run means something, a number by itself less. What ours cannot
+show is said under the table.
 """
