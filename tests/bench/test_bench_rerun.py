@@ -3,15 +3,19 @@ gives."""
 
 from __future__ import annotations
 
+import io
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from linkage_factory import guest
+from rich.console import Console
 
+from bench import report, rerun_tables
 from bench.bloom import has, jenkins, put
 from bench.private_caches import EVICTIONS, MISSES, UPGRADES
 from bench.programs import image, recorded, total_of
@@ -342,3 +346,22 @@ def test_the_caches_are_the_machines(name: str, cache: str) -> None:
     wanted = {kind: total_of(manifest, key) for kind, key in ((MISSES, "misses"), (UPGRADES, "upgrades"))}
     assert {kind: int(counted[kind]) for kind in wanted} == wanted
     assert int(counted[EVICTIONS]) == total_of(manifest, "evictions")
+
+
+def test_the_tables_of_a_small_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "OUT", tmp_path / "out")
+    tables = rerun_tables.main(Console(file=io.StringIO(), width=200), ("ring",), (2, 3), "")
+    sizes, ends, costs = (
+        [dict(zip([c.name for c in t.columns], row, strict=True)) for row in t.rows] for t in tables
+    )
+    assert [row["cores"] for row in sizes] == [row["cores"] for row in costs] == [2, 3]
+    for size, end in zip(sizes, ends, strict=True):
+        for way in ("ideal", "Bloom", "Bloom, all asked"):
+            assert size[f"{way} / strata"] * size["strata"] == pytest.approx(size[f"ReRun, {way}"])
+        # An entry has four bytes, and stamps of so short a run never more than one word.
+        accesses = round(size["M accesses"] * 1e6)
+        assert size["ReRun, Bloom"] == pytest.approx(4000 * end["episodes"] / accesses)
+        assert size["ReRun, ideal"] == pytest.approx(4000 * end["ideal: episodes"] / accesses)
+        # Nearly every episode of a ring ends since the next core wants what it wrote.
+        assert end["conflict"] > 0.9
+    assert (tmp_path / "out" / "rerun.json").exists()

@@ -16,7 +16,7 @@ from recorder.capture.firmware import RecordOptions, record
 from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.traces import RecordingTraces
 
-IMAGE = Path(__file__).resolve().parents[2] / "firmware" / "x86_64" / "fig1.elf"
+IMAGE = Path(__file__).resolve().parents[3] / "firmware" / "x86_64" / "fig1.elf"
 #: The figure: processor, access, old and new value, whether a record is logged.
 FIGURE = {
     "R1": (0, READ, 1, 1, True),
