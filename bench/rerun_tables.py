@@ -31,7 +31,7 @@ from emu.bus.cache import CacheGeometry
 from recorder.capture.firmware import RecordOptions
 from recorder.files.collectors import Guest
 
-PROGRAMS = ("uts", "radix", "laplace", "nqueens", "matmul", "ring")
+PROGRAMS = ("uts", "radix", "laplace", "matmul", "ring")
 CORES = (2, 4, 8)
 #: The paper's L1 cache (Table 1).
 CACHE = "32k:4:32"
