@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from problem_factory import build, operations_of
 
 from solver.engines.reorder import conflicts_of
@@ -20,7 +21,7 @@ PAIRS = build(
 )
 
 
-def members_as_they_are(problem: Problem, order: np.ndarray) -> list[tuple[int, int]]:
+def members_as_they_are(problem: Problem, order: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Conflicts of the members, which are all streams but the last, in an order of all."""
     members = order[problem.op_stream[order] != problem.n_streams - 1]
     return sorted(map(tuple, conflicts_of(problem, members).tolist()))
