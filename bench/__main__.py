@@ -36,6 +36,7 @@ _BENCHMARKS = {
     "lightplay": "lightplay",
     "opr": "opr",
     "rpc": "rpc",
+    "systems": "systems",
     "races": "races",
     "hunt": "hunt",
     "forks": "forks",
@@ -50,9 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("all", *_BENCHMARKS), default="all")
-    rounds = "of speed, pages, start, seek, shares, contested, cuts, page, linux and forks (default 3)"
+    rounds = "of speed, pages, start, seek, shares, contested, cuts, page, linux, systems, forks (default 3)"
     parser.add_argument("--rounds", type=int, default=3, help=rounds)
-    parser.add_argument("--programs", nargs="+", default=[], metavar="NAME", help="linux, page: only these")
+    only = "linux, page, systems: only these"
+    parser.add_argument("--programs", nargs="+", default=[], metavar="NAME", help=only)
     parser.add_argument("--json", action="store_true", help="print what OUT/<name>.json holds, nothing else")
     options = parser.parse_args(arguments)
     if options.rounds < 1:
@@ -64,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
             run = importlib.import_module(f"bench.{module}").main
             if name in ("speed", "pages", "start", "seek", "shares", "contested", "cuts", "forks"):
                 run(console, rounds=options.rounds)
-            elif name in ("linux", "page"):
+            elif name in ("linux", "page", "systems"):
                 run(console, rounds=options.rounds, chosen=tuple(options.programs))
             else:
                 run(console)

@@ -188,9 +188,13 @@ class Leap(_Baseline):
             leap_rows(part, stream, self._names, self._owner, self._last, self._n, self._table)
             self._count(self._table, (0, 1, 2), _ROOM, sort=True)
 
+    def open_variables(self) -> NDArray[np.int64]:
+        """Variables whose run is open, ascending."""
+        return np.flatnonzero(self._n)
+
     def finish(self) -> None:
         """The runs that are open."""
-        open_ones = np.flatnonzero(self._n)
+        open_ones = self.open_variables()
         rest = np.stack([open_ones, self._last[open_ones], self._n[open_ones]], axis=1).astype(np.uint64)
         self._count(self._table, (0, 1, 2), sort=True)
         self.counter.table(rest)

@@ -81,18 +81,23 @@ def sort_edges(edges, order, stream_ptr, found):  # type: ignore[no-untyped-def]
     return placed
 
 
-def keep_edges(problem: Problem, order: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """An order equivalent to `order` (int64 (n_ops,), legal but for `edges`) that keeps the problem's edges;
-    None if there is none."""
-    if not len(problem.edges):
-        return order
+def conflicts_of(problem: Problem, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64 (n, 2), an earlier and a later one: the conflicts of an order of operations, of all or some."""
     arrays = order, problem.part_ptr, problem.granule, problem.old, problem.new, len(problem.address)
     room = np.empty((4 * len(problem.granule) + 16, 2), np.int64)
     n = conflicts(*arrays, room)
     if n > len(room):
         room = np.empty((n, 2), np.int64)
         conflicts(*arrays, room)
+    return room[:n]
+
+
+def keep_edges(problem: Problem, order: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """An order equivalent to `order` (int64 (n_ops,), legal but for `edges`) that keeps the problem's edges;
+    None if there is none."""
+    if not len(problem.edges):
+        return order
     found = np.empty(problem.n_ops, np.int64)
-    edges = np.concatenate([room[:n], problem.edges])
+    edges = np.concatenate([conflicts_of(problem, order), problem.edges])
     placed = sort_edges(edges, order, problem.stream_ptr, found)
     return found if placed == problem.n_ops else None

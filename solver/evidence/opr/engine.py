@@ -1,5 +1,6 @@
 """The engine `opr` as one that orders: where all that conflicts in a region was done by members, the event
-orders of exact clocks (Algorithm 2) put every two conflicting accesses in the order in which they ran."""
+orders of exact clocks (Algorithm 2) put every two conflicting accesses in the order in which they ran. The
+kernel of a Linux program may be in conflict, too (`beside_kernel.py`)."""
 
 from __future__ import annotations
 
@@ -13,15 +14,20 @@ from recorder.evidence.opr.log import read_opr
 from recorder.files.evidence_names import OPR
 from recorder.files.reader import Recording
 from solver.engines.reorder import keep_edges
+from solver.evidence.opr.beside_kernel import place_kernel
 from solver.evidence.opr.order_log import OrderLog
 from solver.regions.contradiction import contradicts
 from solver.regions.problem import Problem, Solution, Verdict, no_order
 from solver.regions.region import Region
 
 NAME = OPR
-#: Why a region is left: somebody else is in it, or code was fetched that was written.
+#: Why a region is left: somebody else is in it, or, of firmware, code was fetched that was written.
 _NOTHING = "no evidence"
+#: What is said of a region with the kernel, or fetches, in it.
+_BY_VALUES = "the kernel's accesses, and fetches, by values"
 _ONE = np.uint64(1)
+#: The place of an operation that no clock tells of: it fetched code.
+FETCHED = -2
 
 
 @njit(cache=True)
@@ -60,20 +66,22 @@ def merge_members(sn, until, bounds, waits, wait_bounds, at, done, position):  #
 @njit(cache=True)
 def first_rows(rows, first_op, last_op, problem, found):  # type: ignore[no-untyped-def]
     """For each operation of a stream the first of its rows (EVENT[n]) that touches its granules: found, int64
-    (ops,), of the problem's (`ProblemView`) operations first_op to last_op. Whether none of these rows
-    fetched code."""
+    (ops,), of the problem's (`ProblemView`) operations first_op to last_op; `FETCHED` if one of these rows
+    fetched code. Whether none did."""
     end_row, part_ptr, granule = problem.end_row, problem.part_ptr, problem.granule
     address, size = problem.address, problem.size
     begin, clean = 0, True
     for op in range(first_op, last_op):
-        found[op] = -1
+        found[op], fetched = -1, False
         for i in range(begin, end_row[op]):
             row = rows[i]
             for p in range(part_ptr[op], part_ptr[op + 1]):
                 low, n = address[granule[p]], np.uint64(size[granule[p]])
                 if found[op] < 0 and row.addr < low + n and low < row.addr + np.uint64(row.size):
                     found[op] = i
-                    clean = clean and (row.flags & FETCH) == 0
+                    fetched = fetched or (row.flags & FETCH) != 0
+        if fetched:
+            found[op], clean = FETCHED, False
         begin = end_row[op]
     return clean
 
@@ -83,8 +91,11 @@ class OprEngine:
 
     name = NAME
 
-    def __init__(self, members: tuple[int, ...], orders: OrderLog, killed: bool = False) -> None:
-        self._members, self._killed = members, killed
+    def __init__(
+        self, members: tuple[int, ...], orders: OrderLog, killed: bool = False, kernel: int | None = None
+    ) -> None:
+        """kernel: the stream of a Linux program's kernel."""
+        self._members, self._killed, self._kernel = members, killed, kernel
         self._waits = np.concatenate(orders.waits)
         self._wait_bounds = np.cumsum([0, *(len(waits) for waits in orders.waits)]).astype(np.int64)
         self._at = self._wait_bounds[:-1].copy()
@@ -95,7 +106,9 @@ class OprEngine:
     def of(cls, recording: Recording) -> OprEngine:
         """The engine for a recording. Raises UsageError if it has no such evidence, FormatError."""
         log = read_opr(recording)
-        return cls(log.members, OrderLog.of(log, False), recording.killed)
+        manifest = recording.manifest
+        kernel = manifest.n_cores if manifest.linux else None
+        return cls(log.members, OrderLog.of(log, False), recording.killed, kernel)
 
     def solve(self, region: Region, problem: Problem) -> Solution:
         """An order of the region; UNDECIDED where others than members, or fetches of code, are in
@@ -109,21 +122,41 @@ class OprEngine:
             if self._killed:
                 return self._answer(began, Verdict.UNDECIDED, _NOTHING)
             raise contradicts(NAME, region.index, self._stuck(rows))
-        placed = np.zeros(problem.n_ops, np.int64)
+        placed = np.full(problem.n_ops, -1, np.int64)
         ops, offset = 0, 0
         for core, mine in zip(self._members, rows, strict=True):
             first, last = int(problem.stream_ptr[core]), int(problem.stream_ptr[core + 1])
             clean = first_rows(mine, first, last, problem.view, placed)
-            if not clean or (placed[first:last] < 0).any():
+            here = placed[first:last]
+            if (not clean and self._kernel is None) or (here == -1).any():
                 return self._answer(began, Verdict.UNDECIDED, _NOTHING)
-            placed[first:last] = position[offset + placed[first:last]]
-            ops, offset = ops + last - first, offset + len(mine)
+            told = here >= 0
+            here[told] = position[offset + here[told]]
+            ops, offset = ops + int(told.sum()), offset + len(mine)
         if ops < problem.n_ops:
-            return self._answer(began, Verdict.UNDECIDED, _NOTHING)
+            return self._with_kernel(began, problem, placed)
         order = keep_edges(problem, np.argsort(placed, kind="stable").astype(np.int64))
         if order is None:
             return self._answer(began, Verdict.UNDECIDED, "gave up")
         return Solution(Verdict.LEGAL, NAME, working_time() - began, order, "")
+
+    def _with_kernel(self, began: float, problem: Problem, placed: NDArray[np.int64]) -> Solution:
+        """A region in which others are in conflict, too, or code was fetched that was written. placed: int64
+        (n_ops,), the members' places; `FETCHED`; -1 for others."""
+        others = np.unique(problem.op_stream[placed == -1]).tolist()
+        if others not in ([], [self._kernel]):
+            return self._answer(began, Verdict.UNDECIDED, _NOTHING)
+        members = np.argsort(placed, kind="stable").astype(np.int64)[(placed < 0).sum() :]
+        solution = place_kernel(problem, members)
+        if solution.verdict is Verdict.ILLEGAL:
+            if self._killed:
+                return self._answer(began, Verdict.UNDECIDED, _NOTHING)
+            raise contradicts(
+                NAME, problem.region, "the event orders leave no place for the kernel's accesses"
+            )
+        if solution.verdict is Verdict.UNDECIDED:
+            return self._answer(began, Verdict.UNDECIDED, solution.reason)
+        return Solution(Verdict.LEGAL, NAME, working_time() - began, solution.order, _BY_VALUES)
 
     def _merged(self, rows: list[NDArray[np.void]]) -> NDArray[np.int64] | None:
         sns, untils = [], []

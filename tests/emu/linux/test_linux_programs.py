@@ -11,10 +11,12 @@ import pytest
 from bench.linux_soak import EXPECTED, PROGRAMS, Plan, examine, judge, record_plan
 from bench.true_order import Broken
 
+#: The parallel kernels (firmware/linux/kernels.h).
+KERNELS = frozenset({"barnes", "fft", "lu", "ocean", "radix_sort", "steal", "water"})
 #: Programs that are ordered too: threads, signals, files, code that changes, all ways to end.
-ORDERED = frozenset(
-    {"crash", "double_map", "exit_seven", "jit", "loop_forever", "robust", "segv_handler", "static_hello"}
-)
+ORDERED = KERNELS | {
+    "crash", "double_map", "exit_seven", "jit", "loop_forever", "robust", "segv_handler", "static_hello"
+}  # fmt: skip
 #: (program, cores, model): another number of cores, and store buffers.
 OTHERS = (
     ("mutexes", 1, "sc"),
