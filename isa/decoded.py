@@ -80,12 +80,24 @@ class RandomRead:
 
 
 @dataclass(frozen=True)
+class Move:
+    """`size` bytes of a value become bytes of another: those from byte `source` on those from `target` on."""
+
+    target: int
+    source: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Flow:
     """What an instruction's results are made of. written: registers that it sets, by the names of whole ones.
     values: registers whose values go into that, or into what it stores; those that only say where in memory
     are none. loads: whether what it reads from memory does. outside: where its results come from if from
     elsewhere, in words. swaps: what it stores is `values`, and what it reads from memory goes to `written`;
-    adds: and that into what it stores. kept: registers of `written` that keep a part of what they held."""
+    adds: and that into what it stores. kept: registers of `written` that keep a part of what they held.
+    moves: of one that only copies, which bytes of `source` become which of `target`: registers, or '' for
+    memory.
+    """
 
     written: frozenset[str] = frozenset()
     values: frozenset[str] = frozenset()
@@ -94,3 +106,18 @@ class Flow:
     swaps: bool = False
     adds: bool = False
     kept: frozenset[str] = frozenset()
+    moves: tuple[Move, ...] = ()
+    source: str = ""
+    target: str = ""
+
+    def sets(self) -> int:
+        """Of one that only copies, the bytes of its target that it sets, as bits."""
+        return sum(((1 << move.size) - 1) << move.target for move in self.moves)
+
+    def asked(self, wanted: int) -> int:
+        """Of one that only copies, the bytes of its source that become the `wanted` ones of its target, as
+        bits. What it sets to zero beside them comes from none."""
+        found = 0
+        for move in self.moves:
+            found |= (wanted >> move.target & (1 << move.size) - 1) << move.source
+        return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import capstone
 from capstone import x86_const as x86
 
-from isa.decoded import Flow
+from isa.decoded import Flow, Move
 from isa.x86_64.decode import detailed
 
 _FLAGS = frozenset({"rflags", "eflags", "flags", "rip", "fpsw", "mxcsr"})
@@ -21,6 +22,26 @@ _OUTSIDE = {
     "cpuid": "CPUID", "rdrand": "a random number", "rdseed": "a random number", "in": "a port",
 }  # fmt: skip
 _CLEARING = frozenset({"xor", "sub", "pxor", "xorps", "xorpd", "psubb", "psubw", "psubd", "psubq"})
+#: That only copy, from their first byte on, as many as the smaller operand has.
+_COPIES = frozenset(
+    {
+        "mov", "movabs", "movnti", "movzx", "push", "pop", "movups", "movupd", "movaps", "movapd", "movdqu",
+        "movdqa", "lddqu", "movntps", "movntpd", "movntdq", "movntdqa", "movq", "movd", "movss", "movsd",
+        "movlps", "movlpd",
+    }
+)  # fmt: skip
+#: That copy half a register: to which byte and from which, of eight; from memory, or a register; to memory.
+_HALVES = {
+    "movhps": ((8, 0), (0, 8)), "movhpd": ((8, 0), (0, 8)), "movlhps": ((8, 0), None),
+    "movhlps": ((0, 8), None), "punpcklqdq": ((8, 0), None), "unpcklpd": ((8, 0), None),
+}  # fmt: skip
+#: What they do not set of a register of SSE stays: always, or where they copy from a register.
+_LEAVING, _LEAVING_REGISTERS = frozenset({*_HALVES, "movlps", "movlpd"}), frozenset({"movss", "movsd"})
+#: Bytes that are copied at most: an operand that is a register of SSE counts as all of it.
+_AT_MOST = {"movss": 4, "movsd": 8, "movd": 4, "movq": 8}
+#: Bytes that do not begin their registers.
+_SECOND = frozenset({"ah", "bh", "ch", "dh"})
+_HALF = 8
 _NARROW = 4
 _WIDE = 16
 
@@ -57,8 +78,39 @@ def flow(code: bytes, address: int) -> Flow:
     string = next((loads for start, loads in _STRINGS.items() if _is_string(name, start, found)), None)
     if string is not None:
         values = frozenset() if string else frozenset({"rax"})
-        return Flow(frozenset({"rax"}) if name.startswith("lods") else frozenset(), values, string)
-    return _plain(found, name)
+        sets = frozenset({"rax"}) if name.startswith("lods") else frozenset()
+        moves = (Move(0, 0, found.operands[0].size),) if name.startswith("movs") else ()
+        return Flow(sets, values, string, moves=moves)
+    return _copying(_plain(found, name), found, name)
+
+
+def _copying(plain: Flow, found: capstone.CsInsn, name: str) -> Flow:
+    """The same with what is copied, if that is all that it does."""
+    operands = found.operands
+    if name not in _COPIES | _HALVES.keys() or not operands or len(operands) > 2:
+        return plain
+    registers = [o for o in operands if o.type == x86.X86_OP_REG]
+    if any(found.reg_name(o.reg) in _SECOND for o in registers):
+        return plain
+    if any(o.type not in (x86.X86_OP_REG, x86.X86_OP_MEM) for o in operands):
+        return plain
+    # `push` and `pop` do not name the stack.
+    target = None if name == "push" else operands[0]
+    source = None if name == "pop" else operands[-1]
+    names = tuple(
+        family(found.reg_name(o.reg)) if o is not None and o.type == x86.X86_OP_REG else ""
+        for o in (target, source)
+    )
+    size = min(_AT_MOST.get(name, _WIDE), *(o.size for o in (target, source) if o is not None))
+    at = _HALVES[name][0 if names[0] else 1] if name in _HALVES else (0, 0)
+    if at is None:
+        return plain
+    move = Move(*at, _HALF if name in _HALVES else size)
+    kept = plain.kept
+    if names[0].startswith("xmm"):
+        leaves = name in _LEAVING or (name in _LEAVING_REGISTERS and bool(names[1]))
+        kept = frozenset({names[0]}) if leaves else frozenset()
+    return replace(plain, moves=(move,), source=names[1], target=names[0], kept=kept)
 
 
 def _is_string(name: str, start: str, found: capstone.CsInsn) -> bool:

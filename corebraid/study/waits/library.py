@@ -1,6 +1,6 @@
 """Which functions of libraries wait, and at what: POSIX threads and C11 (pthread_*(3), sem_wait(3),
-cnd_wait(3)), and what libstdc++ makes of them and of futexes (its headers <latch>, <barrier>, <semaphore>,
-bits/atomic_wait.h).
+cnd_wait(3)), what libstdc++ makes of them and of futexes (its headers <latch>, <barrier>, <semaphore>,
+bits/atomic_wait.h), and what Rust's standard library makes of futexes (library/std/src/sync and sys/sync).
 """
 
 from __future__ import annotations
@@ -27,6 +27,18 @@ class Kind(Enum):
     STD_BARRIER = "the std::barrier"
     STD_SEMAPHORE = "the std::counting_semaphore"
     ATOMIC = "a change of the std::atomic"
+    RUST_MUTEX = "the std::sync::Mutex"
+    RUST_REENTRANT = "the std::sync::ReentrantLock"
+    RUST_RWLOCK = "the std::sync::RwLock"
+    RUST_CONDVAR = "the std::sync::Condvar"
+    RUST_BARRIER = "the std::sync::Barrier"
+    RUST_ONCE = "the initialisation by a std::sync::Once"
+    RUST_ONCE_LOCK = "the initialisation of the std::sync::OnceLock"
+    RUST_LAZY_LOCK = "the initialisation of the std::sync::LazyLock"
+    RUST_PARKED = "its std::thread::Thread::unpark"
+    RUST_RECEIVE = "a message of a std::sync::mpsc channel"
+    RUST_SEND = "a receiver or room in a std::sync::mpsc channel"
+    RUST_SCOPE = "the threads of its std::thread::scope to end"
 
 
 @dataclass(frozen=True)
@@ -67,14 +79,46 @@ _CXX = (
     ),
     (r"std::(__atomic_wait_\w+|__detail::__platform_wait)\b", Kind.ATOMIC, False),
 )
+#: Paths of Rust, demangled. Modules have moved between versions, so only their ends count.
+_RUST = (
+    (r"std::(sys|sync)\w*::(\w+::)*Mutex(<.*>)?::lock", Kind.RUST_MUTEX),
+    (r"std::(sys|sync)\w*::(\w+::)*(ReentrantLock|ReentrantMutex)(<.*>)?::lock", Kind.RUST_REENTRANT),
+    (r"std::(sys|sync)\w*::(\w+::)*RwLock(<.*>)?::(read|write)(_contended)?\b", Kind.RUST_RWLOCK),
+    (r"std::(sys|sync)\w*::(\w+::)*Condvar::wait", Kind.RUST_CONDVAR),
+    (r"std::sync::(\w+::)*Barrier::wait", Kind.RUST_BARRIER),
+    (r"std::(sys|sync)\w*::(\w+::)*Once::(call|wait)", Kind.RUST_ONCE),
+    (r"std::sync::(\w+::)*OnceLock(<.*>)?::", Kind.RUST_ONCE_LOCK),
+    (r"std::sync::(\w+::)*LazyLock(<.*>)?::", Kind.RUST_LAZY_LOCK),
+    (r"std::(sys|thread)\w*::(\w+::)*(Parker::park|Thread::park|park(_timeout)?\b)", Kind.RUST_PARKED),
+    (r"std::sync::(\w+::)*(Channel|Receiver|Iter|IntoIter)(<.*>)?::(recv|next)", Kind.RUST_RECEIVE),
+    (r"std::sync::(\w+::)*(Channel|Sender|SyncSender)(<.*>)?::send", Kind.RUST_SEND),
+    (r"std::thread::(\w+::)*scope\b", Kind.RUST_SCOPE),
+)
+_ANY = frozenset(Kind)
+#: What a function further out says better, if it waits at one of these: it is made of what stands before.
+BETTER = {
+    Kind.ATOMIC: _ANY,
+    Kind.RUST_MUTEX: {Kind.RUST_REENTRANT},
+    Kind.RUST_CONDVAR: {Kind.RUST_BARRIER},
+    Kind.RUST_ONCE: {Kind.RUST_ONCE_LOCK, Kind.RUST_LAZY_LOCK},
+    Kind.RUST_ONCE_LOCK: {Kind.RUST_LAZY_LOCK},
+    Kind.RUST_PARKED: {Kind.RUST_RECEIVE, Kind.RUST_SEND, Kind.RUST_SCOPE},
+}
+#: The word that a thread waits at is one of the thread's own, and says nothing of these.
+WITHOUT_PLACE = frozenset({Kind.RUST_PARKED, Kind.RUST_RECEIVE, Kind.RUST_SEND, Kind.RUST_SCOPE})
+#: The word lies somewhere in these.
+WITH_WORD = frozenset({Kind.FUTURE, Kind.RUST_BARRIER})
 _C_KNOWN = [(re.compile(pattern), Known(kind, reserved=kind is Kind.GUARD)) for pattern, kind in _C]
 _CXX_KNOWN = [(re.compile(pattern), Known(kind, own)) for pattern, kind, own in _CXX]
+_RUST_KNOWN = [(re.compile(pattern), Known(kind)) for pattern, kind in _RUST]
 _BEFORE = re.compile(r"^(void|bool|auto) ")
 #: What compilers put behind the names of copies that they make.
 _COPY = re.compile(r"\.(constprop|isra|part|cold|lto_priv|llvm)\b.*$")
 #: Functions that only hand on: what the compiler makes of headers, and what a C library that is part of the
 #: program calls by names that no program may have (C11, 7.1.3), or inlines. Their callers are looked at, too.
-_HANDS_ON = re.compile(r"(std::|__|futex_|lll_)")
+_HANDS_ON = re.compile(r"(std::|core::|alloc::|__|futex_|lll_)")
+#: How Rust writes a method: `<std::thread::Thread>::park`.
+_OF_TYPE = re.compile(r"^<([\w:]+)(<.*?>)?>::")
 
 
 def known(name: str) -> Known | None:
@@ -84,8 +128,14 @@ def known(name: str) -> Known | None:
     for pattern, found in _C_KNOWN:
         if pattern.fullmatch(plain):
             return found
-    bare = _BEFORE.sub("", bare)
-    return next((found for pattern, found in _CXX_KNOWN if pattern.match(bare)), None)
+    bare = _path(bare)
+    known_here = (found for pattern, found in (*_CXX_KNOWN, *_RUST_KNOWN) if pattern.match(bare))
+    return next(known_here, None)
+
+
+def _path(name: str) -> str:
+    """A name of C++ or Rust, beginning with its namespace or crate."""
+    return _OF_TYPE.sub(r"\1::", _BEFORE.sub("", name))
 
 
 def bare_name(name: str) -> str:
@@ -95,7 +145,7 @@ def bare_name(name: str) -> str:
 
 def hands_on(name: str) -> bool:
     """Whether the function is part of a library though its code may be in the program."""
-    return is_any_call(name) or _HANDS_ON.match(_BEFORE.sub("", name)) is not None
+    return is_any_call(name) or _HANDS_ON.match(_path(name)) is not None
 
 
 def is_any_call(name: str) -> bool:

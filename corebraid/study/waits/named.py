@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.base.errors import CorebraidError
 from corebraid.study.stacks import calls_of, program_names
-from corebraid.study.waits.library import Kind, Known, bare_name, hands_on, is_any_call, known
+from corebraid.study.waits.library import BETTER, Known, bare_name, hands_on, is_any_call, known
 from corebraid.study.waits.objects import Objects
 from emu.linux.tasks.waiting import Awaited, Waiting
 from isa.registry import frame_registers_of
@@ -40,7 +40,7 @@ _BY_LAYOUT = (
 
 
 @dataclass(frozen=True)
-class _Call:
+class Call:
     """A function that has not returned. name: demangled, without file and offset, '' where there is none.
     library: it is in one. this: the object that it is a method of, None where that is not known."""
 
@@ -82,8 +82,8 @@ def _named(one: Waiting, program: GuestProgram, memory: FinalMemory, objects: Ob
         return one
 
 
-def _by_calls(one: Waiting, calls: list[_Call], objects: Objects) -> Waiting:
-    found, function = _looked(calls)
+def _by_calls(one: Waiting, calls: list[Call], objects: Objects) -> Waiting:
+    found, function = looked(calls)
     if found is not None:
         return objects.told(one, found[0].kind, found[1])
     if function:
@@ -103,7 +103,7 @@ def _hedged(one: Waiting) -> Waiting:
     return replace(one, what=Awaited.NAMED, call=f"what looks like {kind}, in a function without a name,")
 
 
-def _looked(calls: list[_Call]) -> tuple[tuple[Known, int | None] | None, str | None]:
+def looked(calls: list[Call]) -> tuple[tuple[Known, int | None] | None, str | None]:
     """What the calls wait at, with the object's address where a method tells it; and the outermost function
     of a library, '' if it is the program that waits, None if nothing is known."""
     found: tuple[Known, int | None] | None = None
@@ -131,13 +131,13 @@ def _looked(calls: list[_Call]) -> tuple[tuple[Known, int | None] | None, str | 
 def _says_more(before: Known, now: Known) -> bool:
     """Whether an outer function says better what it is: `std::latch::wait` than
     `std::__atomic_wait_address`."""
-    return before.kind is Kind.ATOMIC
+    return now.kind in BETTER.get(before.kind, ())
 
 
-def _calls(one: Waiting, program: GuestProgram, memory: FinalMemory) -> Iterator[_Call]:
+def _calls(one: Waiting, program: GuestProgram, memory: FinalMemory) -> Iterator[Call]:
     stack = calls_of(dict(one.registers), memory, program)
     names = program_names(program, memory)
-    inner: _Call | None = None
+    inner: Call | None = None
     for n, frame in enumerate(stack.frames()):
         if n == _MOST_FRAMES:
             return
@@ -149,11 +149,11 @@ def _calls(one: Waiting, program: GuestProgram, memory: FinalMemory) -> Iterator
         for one_of in names.called(frame, 0):
             bare = one_of.name.rpartition("!")[2]
             name = "" if _nameless(bare, path) else bare.partition("+0x")[0]
-            inner = _Call(name, library, _this(one_of.arguments))
+            inner = Call(name, library, _this(one_of.arguments))
             yield inner
 
 
-def _called(program: GuestProgram, frame: Frame) -> _Call | None:
+def _called(program: GuestProgram, frame: Frame) -> Call | None:
     """The function that the frame has called, if the call itself says so."""
     if frame.exact or not program.call_ends_at(frame.pc):
         return None
@@ -162,7 +162,7 @@ def _called(program: GuestProgram, frame: Frame) -> _Call | None:
             target = int(found[1], 16)
             name = program.symbols.name(target).rpartition("!")[2]
             library = name.endswith("@plt") or _file_at(program, target).startswith(_LIBRARIES)
-            return None if "+0x" in name else _Call(name, library, None)
+            return None if "+0x" in name else Call(name, library, None)
     return None
 
 

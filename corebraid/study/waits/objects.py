@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Protocol
 
-from corebraid.study.waits.library import Kind
+from corebraid.study.waits.library import WITH_WORD, WITHOUT_PLACE, Kind
 from emu.linux.tasks.deadlock import MUTEX_DESTROYED, MUTEX_KIND, MUTEX_OWNER, RWLOCK_WRITER
 from emu.linux.tasks.futex import TID_MASK
 from emu.linux.tasks.waiting import Awaited, Waiting
@@ -68,7 +68,9 @@ class Objects:
             return self._barrier(one, word)
         if kind in (Kind.SEMAPHORE, Kind.ONCE, Kind.GUARD):
             return self._as(one, kind.value, word)
-        return self._of_cxx(one, kind, word, own)
+        if kind in WITHOUT_PLACE:
+            return replace(self._as(one, kind.value, word), what=Awaited.CALL, address=None)
+        return self._of_word(one, kind, word, own)
 
     def futex(self, one: Waiting) -> Waiting:
         """The program waits at the word itself, whatever lies beside it."""
@@ -134,12 +136,12 @@ class Objects:
         told = f" to which {come} of {count} have come," if 0 < come < count else ""
         return self._as(one, f"the barrier{told}", at)
 
-    def _of_cxx(self, one: Waiting, kind: Kind, word: int, own: int | None) -> Waiting:
-        """What libstdc++'s headers wait at: a word of the object, or one of a table that all objects
-        share."""
+    def _of_word(self, one: Waiting, kind: Kind, word: int, own: int | None) -> Waiting:
+        """What libstdc++'s headers and Rust's library wait at: a word of the object, or one of a table that
+        all objects share."""
         if own is not None:
             return self._as(one, kind.value, own)
         if _SHARED_WORDS in self._name_of(word):
             return replace(self._as(one, kind.value, word), what=Awaited.SOMEWHERE)
         # The word is the object's first.
-        return self._as(one, f"{kind.value} with the word" if kind is Kind.FUTURE else kind.value, word)
+        return self._as(one, f"{kind.value} with the word" if kind in WITH_WORD else kind.value, word)

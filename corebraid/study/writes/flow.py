@@ -3,11 +3,13 @@
 The core is replayed up to the store, and stops before each instruction on the way; from the store backwards
 the registers are followed that its value is made of (`isa.decoder.FlowDecoder`), until none is left: each was
 set from memory, by a load, from a constant, or from outside. Addresses and conditions are not followed.
+Instructions that only copy, such as those of 16 bytes that `memcpy` is made of, are followed byte by byte,
+others by whole registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +24,8 @@ from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.pause import CoreState, PausedReplay
 from recorder.replay.seek import start_at
 
+#: All bytes of a register, as bits.
+_WHOLE = (1 << 64) - 1
 #: Instructions that are followed back: at first, and at most.
 _WINDOWS = (1 << 6, 1 << 10, 1 << 13)
 
@@ -88,13 +92,18 @@ class _Way:
         start = start_at(recording, core, first)
         replay = PausedReplay(recording, core, range(first, count + 2), traced=True, start=start)
         numbers, self._loads = EventNumbers(), dict[int, list[Load]]()
+        #: Where the last of them stores.
+        self._stores: list[int] = []
         for rows in replay.run():
             self._keep(rows, numbers.of(rows).tolist())
         self._states = replay.states
 
     def _keep(self, rows: Rows, numbers: Sequence[int]) -> None:
         wanted = (rows["count"] >= np.uint64(self._first)) & (rows["count"] <= np.uint64(self._count))
-        wanted &= ((rows["flags"] & np.uint8(FETCH)) == 0) & (rows["kind"] != WRITE)
+        wanted &= (rows["flags"] & np.uint8(FETCH)) == 0
+        stored = wanted & (rows["count"] == np.uint64(self._count)) & (rows["kind"] == WRITE)
+        self._stores += rows["addr"][stored].tolist()
+        wanted &= rows["kind"] != WRITE
         for k in np.flatnonzero(wanted).tolist():
             self._loads.setdefault(int(rows["count"][k]), []).append(Load(rows[k].copy(), numbers[k]))
 
@@ -103,28 +112,52 @@ class _Way:
 
     def follow(self, store: np.void) -> tuple[Origins, frozenset[str]]:
         """(what the store's value is made of, registers whose origin lies before the first instruction)."""
+        made = _Made()
         here = self._of(self._states.get(self._count))
-        wanted, loads, others = set(here.values), list[Load](), list[str]()
-        if here.loads and (not here.swaps or here.adds or not here.values):
-            loads += self._loads_at(self._count, store)
+        if here.moves:
+            self._through(made, here, self._count, self._stored(store))
+        else:
+            made.want(here.values)
+            if here.loads and (not here.swaps or here.adds or not here.values):
+                made.loads += self._loads_at(self._count, store)
         for count in range(self._count - 1, self._first - 1, -1):
-            if not wanted:
+            if not made.wanted:
                 break
-            one = self._of(self._states.get(count))
-            hit = wanted & one.written
-            if not hit:
-                continue
-            wanted -= hit - one.kept
-            if one.outside:
-                others.append(f"{one.outside} at count {count}")
-                continue
-            if not one.swaps or one.adds:
-                wanted |= one.values
-            if one.loads:
-                loads += self._loads_at(count, None)
-        if not loads and not others and not wanted:
-            others.append("a constant")
-        return Origins(tuple(loads), tuple(dict.fromkeys(others))), frozenset(wanted)
+            self._before(made, self._of(self._states.get(count)), count)
+        if not made.loads and not made.others and not made.wanted:
+            made.others.append("a constant")
+        return Origins(tuple(made.loads), tuple(dict.fromkeys(made.others))), frozenset(made.wanted)
+
+    def _before(self, made: _Made, one: Flow, count: int) -> None:
+        """What the instruction has made of what is wanted."""
+        hit = made.wanted.keys() & one.written
+        if not hit:
+            return
+        bits = {name: made.wanted.pop(name) for name in hit}
+        for name in hit & one.kept:
+            left = bits[name] & ~one.sets() if name == one.target else bits[name]
+            made.want([name] if left else [], left)
+        if one.outside:
+            made.others.append(f"{one.outside} at count {count}")
+        elif one.moves:
+            self._through(made, one, count, bits.get(one.target, 0))
+        else:
+            made.want(one.values if not one.swaps or one.adds else ())
+            made.loads += self._loads_at(count, None) if one.loads else []
+
+    def _through(self, made: _Made, one: Flow, count: int, bits: int) -> None:
+        """What the instruction has copied into some bytes of its target."""
+        bits = one.asked(bits)
+        if one.source:
+            made.want([one.source] if bits else [], bits)
+            return
+        found = self._loads_at(count, None)
+        first = min((int(load.row["addr"]) for load in found), default=0)
+        made.loads += [load for load in found if _bits(load.row, first) & bits]
+
+    def _stored(self, store: np.void) -> int:
+        """Which bytes of all that its instruction stores are those of a store, as bits."""
+        return _bits(store, min(self._stores, default=int(store["addr"])))
 
     def _loads_at(self, count: int, store: np.void | None) -> list[Load]:
         """What an instruction loaded. store: of the instruction that makes it, what it read there."""
@@ -133,3 +166,21 @@ class _Way:
             return found
         same = [one for one in found if int(one.row["kind"]) == RMW and one.row["addr"] == store["addr"]]
         return same or found
+
+
+def _bits(row: np.void, first: int) -> int:
+    return ((1 << int(row["size"])) - 1) << (int(row["addr"]) - first)
+
+
+class _Made:
+    """What a value was made of. wanted: bytes of registers whose origin is still looked for, as bits."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[str, int] = {}
+        self.loads: list[Load] = []
+        self.others: list[str] = []
+
+    def want(self, names: Iterable[str], bits: int = _WHOLE) -> None:
+        """Look for these bytes of some registers, too."""
+        for name in names:
+            self.wanted[name] = self.wanted.get(name, 0) | bits
