@@ -163,8 +163,7 @@ class _Machine:
                 with open(reader, "rb") as told:
                     forked = told.read()
                 os.waitpid(child, 0)
-                again.compare(answer, forked)
-                answer = forked
+                answer = again.compare(answer, forked)
             self._connection.send_bytes(answer)
             tried = self._receive()
 

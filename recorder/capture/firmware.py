@@ -90,8 +90,12 @@ class Capture(BaseCapture):
         for number in range(len(machine.cores)):
             self._context(number, CONTEXT_START)
         self._progress = progress
+        return self.go_on()
+
+    def go_on(self, *, again: bool = False) -> Outcome:
+        """Run to the end, from where the machine stands. again: see `emu.board.run`."""
         try:
-            reason, ended_by = run(machine, self._scheduler)
+            reason, ended_by = run(self.machine, self._scheduler, again=again)
         except StopRecording as stop:
             reason, ended_by = stop.reason, None
         return self._finish(reason, ended_by)

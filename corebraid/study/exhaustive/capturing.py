@@ -19,10 +19,15 @@ Printed = Callable[[bool, bytes], None]
 class Watched(Protocol):
     """A recording in the making, of which nothing is written. board: the machine."""
 
-    board: Board
+    @property
+    def board(self) -> Board:
+        """The machine."""
 
     def run(self) -> Outcome:
         """Run to the guest's end."""
+
+    def go_on(self, *, again: bool = False) -> Outcome:
+        """The same, from where the machine stands. again: see `emu.board.run`."""
 
     def close(self) -> None:
         """Let go of what is the host's."""

@@ -1,9 +1,11 @@
-"""The machine that all runs of a search are forked from: it stands where the program has a second thread, or
-at its reset.
+"""The machine that all runs of a search begin with: it stands where the program has a second thread, or at
+its reset.
 
-Each run is a process of its own, which tells what it did and is gone. On its way it leaves processes that
-stand where other runs may go another way: those begin there. A process that stands is asked through a socket
-of its own, whose other end comes with the answer of the run that has left it; it ends when that is closed.
+Most runs are made by one process, forked from there, that puts its machine back after each (`runs_again`).
+Others are forked, each a process of its own, which tells what it did and is gone. Where programs run for long
+they leave processes that stand where other runs may go another way: those begin there. A process that stands
+is asked through a socket of its own, whose other end comes with the answer of the run that has left it. It
+ends when that is closed.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ import signal
 import socket
 import struct
 import traceback
+from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
@@ -27,13 +31,14 @@ from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.base.wording import Option, Phrase
 from corebraid.study.attempts import Attempt, Run, judged
 from corebraid.study.conditions import Condition
-from corebraid.study.exhaustive.capturing import guest_of
+from corebraid.study.exhaustive.capturing import Watched, guest_of
 from corebraid.study.exhaustive.following import Followed, Follower, OverError
 from corebraid.study.exhaustive.observing import Observer, touched_by
 from corebraid.study.exhaustive.racing import racing_words
 from corebraid.study.exhaustive.steps import Footprint, Plan, Step
 from corebraid.study.exhaustive.trace import Trace
 from corebraid.study.forked_runs import NothingToChooseError
+from corebraid.study.runs_again import FORKED_FIRST, Again, AskedAgainError, serve_again
 from corebraid.study.subjects import Subject
 from emu.board.board import Board
 from emu.schedule.step_file import words_to_watch
@@ -45,6 +50,8 @@ if TYPE_CHECKING:
 
 #: Processes that stand at once, besides the first; how many a run may leave, and how many steps apart.
 _STANDING, _LEFT, _APART = 24, 4, 8
+#: Steps before a plan's branch that are soon made again.
+_SHORT = 200
 #: Before an answer: its bytes.
 _HEAD = struct.Struct("<Q")
 
@@ -52,7 +59,7 @@ _HEAD = struct.Struct("<Q")
 @dataclass(frozen=True)
 class Request:
     """A run that is asked for. watched: the words whose accesses are events, addresses divided by 8.
-    patience: see `Follower`. free: how many processes may be left on the way."""
+    patience: see `Follower`. free: how many processes may be left on the way; 0: it need not be forked."""
 
     plan: Plan
     watched: tuple[int, ...]
@@ -63,11 +70,12 @@ class Request:
 @dataclass(frozen=True)
 class Made:
     """A run that was made. run: how it ended; None if it was stopped before. left: the processes that it has
-    left: how many steps each of them has made."""
+    left: how many steps each of them has made. again: by the process that makes run after run."""
 
     followed: Followed
     run: Run | None
     left: tuple[int, ...] = ()
+    again: bool = field(default=False, compare=False)
 
 
 def _refuse_short(outcome: Outcome | None, options: RecordOptions) -> None:
@@ -97,23 +105,25 @@ class _Server:
         #: The processes that this run has left: the sockets' other ends, and the steps that each has made.
         self._left: list[tuple[int, int]] = []
         self._told = -1
+        #: In the process that runs again and again: where it is asked. In one that is forked to make the same
+        #: run: it tells only the process that has forked it.
+        self._again: Connection | None = None
+        self._compared = False
 
     def serve(self) -> None:
         """All runs that are asked for; does not return."""
-        answer: object
-        try:
-            answer = self._run()
-        except CorebraidError as error:
-            answer = error
-        except BaseException:
-            answer = traceback.format_exc()
-        data = pickle.dumps(answer)
+        data = _answer(self._run)
+        if self._compared:
+            with open(self._told, "wb") as told:
+                told.write(data)
+            os._exit(0)
         while True:
             if self._follower is None:
                 self._receive()
             else:
                 # Once the answer is read, whoever forked this process may be let go, and it with that one.
                 os.write(self._told, b"!")
+                os.close(self._told)
             _send(self._answers, data, [end for end, _ in self._left])
             if self._follower is not None:
                 os._exit(0)
@@ -128,21 +138,45 @@ class _Server:
         )
         self._machine = capture.board
         outcome: Outcome | None = None
-        with closing(capture), suppress(OverError):
-            outcome = capture.run()
+        with closing(capture):
+            try:
+                with suppress(OverError):
+                    outcome = capture.run()
+            except AskedAgainError:
+                assert self._again is not None
+                self._answers.close()
+                del self._answers
+                serve_again(self._again, capture, partial(self._once, capture))
         if self._follower is None:
-            _refuse_short(outcome, options)
+            _refuse_short(outcome, self._subject.options)
             return None
+        return self._made(outcome)
+
+    def _once(self, capture: Watched, request: Request) -> bytes:
+        """The answer of one of the runs of a process that makes many."""
+
+        def run() -> Made:
+            outcome = None
+            with suppress(OverError):
+                outcome = capture.go_on(again=True)
+            return self._made(outcome)
+
+        self._request = request
+        return _answer(run)
+
+    def _made(self, outcome: Outcome | None) -> Made:
+        assert self._follower is not None
         followed, run = self._follower.finished(), None
         if outcome is not None:
-            attempt = Attempt(0, options.seed, "exhaustive")
+            attempt = Attempt(0, self._subject.options.seed, "exhaustive")
             run = judged(self._subject, attempt, outcome, self._printed, self._conditions)
-        return Made(followed, run, tuple(made for _, made in self._left))
+        return Made(followed, run, tuple(made for _, made in self._left), self._again is not None)
 
     def _choose(self, enabled: tuple[int, ...]) -> int:
         if self._follower is None:
-            _warm_up(self._machine)
-            self._stand()
+            if self._again is None:
+                _warm_up(self._machine)
+                self._stand()
             words = words_to_watch(self._request.watched)
             self._machine.watch(words)
             self._follower = Follower(
@@ -185,19 +219,35 @@ class _Server:
             os.close(self._told)
             for end, _ in self._left:
                 os.close(end)
+        again = None if going_on else Again(self._asked)
         while True:
+            if again is not None and (asked := again.begin()) is not None:
+                self._again = asked
+                raise AskedAgainError
             self._request = self._receive()
+            answer: bytes | None = None
+            if again is not None and not self._request.free:
+                answer = again.run(self._request)
+                if answer is not None and not again.in_doubt:
+                    _send(self._answers, answer, [])
+                    continue
             reader, self._told = os.pipe()
             self._free, self._left = min(self._request.free, _LEFT), []
+            self._compared = answer is not None
             if self._is_forked(me):
                 os.close(reader)
                 self._asked.close()
+                if again is not None:
+                    again.leave()
                 return
             os.close(self._told)
             # The run says that it is about to answer, or is dead.
             with open(reader, "rb") as heard:
-                if not heard.read(1):
-                    _send(self._answers, b"", [])
+                told = heard.read()
+            if again is not None and answer is not None:
+                _send(self._answers, again.compare(answer, told), [])
+            elif not told:
+                _send(self._answers, b"", [])
 
     def _is_forked(self, me: int) -> bool:
         if os.fork():
@@ -205,6 +255,19 @@ class _Server:
         gc.disable()
         end_with(me)
         return True
+
+
+def _answer(run: Callable[[], Made | None]) -> bytes:
+    answer: object
+    try:
+        answer = run()
+    except CorebraidError as error:
+        answer = error
+    except AskedAgainError:
+        raise
+    except BaseException:
+        answer = traceback.format_exc()
+    return pickle.dumps(answer)
 
 
 def _send(answers: socket.socket, data: bytes, ends: list[int]) -> None:
@@ -272,6 +335,8 @@ class Machine:
             self._process.start()
         reader.close()
         theirs.close()
+        #: Whether one process makes the runs that begin where the first one stands, and how many there were.
+        self._again, self._runs = True, 0
         #: Those that stand, each on the way of the next.
         self._standing: list[_Standing] = []
 
@@ -287,9 +352,10 @@ class Machine:
         threads."""
         self._let_go(plan, watched)
         asked = self._standing[-1].asked if self._standing else self._asked
+        free = 0 if self._again and plan.branch <= _SHORT else _STANDING - len(self._standing)
         data, ends = b"", list[int]()
         with suppress(BrokenPipeError, ConnectionResetError, OSError):
-            asked.send(Request(plan, watched, patience, _STANDING - len(self._standing)))
+            asked.send(Request(plan, watched, patience, free))
             data, ends = _heard(self._answers)
         if not data:
             raise CorebraidError(
@@ -304,6 +370,9 @@ class Machine:
         if isinstance(answer, str):
             raise RuntimeError(f"a run failed\n{answer}")
         assert isinstance(answer, Made)
+        if asked is self._asked and not free:
+            self._runs += 1
+            self._again = answer.again or self._runs <= FORKED_FIRST
         tasks = tuple(step.task for step in answer.followed.execution.steps)
         for end, made in zip(ends, answer.left, strict=True):
             self._standing.append(_Standing(Connection(end), tasks[:made], watched))

@@ -38,7 +38,7 @@ class Told:
         path.write_text("")
         compare, end, run = Again.compare, Again._end, Again.run
         if always:
-            patched.setattr(runs_again, "_FORKED_FIRST", 0)
+            patched.setattr(runs_again, "FORKED_FIRST", 0)
             patched.setattr(Again, "in_doubt", property(lambda again: again._runs > 1))
 
         def compared(again: Again, answer: bytes | None, forked: bytes) -> None:
@@ -152,7 +152,7 @@ def test_one_that_is_killed_or_has_none_is_missed_by_nobody(
 
 def test_what_a_run_raises_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     of = subject("good_counter")
-    monkeypatch.setattr(runs_again, "_FORKED_FIRST", 0)
+    monkeypatch.setattr(runs_again, "FORKED_FIRST", 0)
 
     def refuse(*_: object) -> Run:
         raise UsageError("no")
