@@ -93,7 +93,9 @@ class Again:
 
     def compare(self, answer: bytes | None, forked: bytes) -> bytes:
         """The last run, made again, and forked: what is to be told of it."""
-        if answer is None or (answer != forked and not _same(answer, forked)):
+        if answer is None:
+            return forked
+        if answer != forked and not _same(answer, forked):
             self._end()
             return forked
         return answer
@@ -104,12 +106,12 @@ class Again:
             self._asking.close()
 
     def _end(self) -> None:
-        if self._asking is not None:
-            self._asking.close()
-            self._asking = None
-            # Where nobody waits for processes that end there is none to wait for.
-            with suppress(ChildProcessError):
-                os.waitpid(self._child, 0)
+        assert self._asking is not None
+        self._asking.close()
+        self._asking = None
+        # Where nobody waits for processes that end there is none to wait for.
+        with suppress(ChildProcessError):
+            os.waitpid(self._child, 0)
 
 
 def _same(answer: bytes, forked: bytes) -> bool:

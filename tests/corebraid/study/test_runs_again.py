@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import pickle
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from runs_told import Told
 
 from corebraid.base.errors import UsageError
 from corebraid.study import forked_runs, runs_again
@@ -16,7 +16,6 @@ from corebraid.study.attempts import Run, attempts
 from corebraid.study.conditions import Condition
 from corebraid.study.forked_runs import ForkedRuns
 from corebraid.study.hunting import prepare
-from corebraid.study.runs_again import Again
 from corebraid.study.subjects import Asked, Subject, subject_of
 from emu.snapshot import machine
 from emu.snapshot.failure import UnsavableError
@@ -28,43 +27,6 @@ NEVER = (Condition.parse("output~no program prints this"),)
 
 def subject(name: str, **options: Any) -> Subject:
     return prepare(subject_of(Asked(str(LINUX / name), schedule="chaos", **options)))
-
-
-class Told:
-    """What the processes of a hunt tell of themselves, through a file."""
-
-    def __init__(self, path: Path, patched: pytest.MonkeyPatch, *, always: bool = True) -> None:
-        self.path = path
-        path.write_text("")
-        compare, end, run = Again.compare, Again._end, Again.run
-        if always:
-            patched.setattr(runs_again, "FORKED_FIRST", 0)
-            patched.setattr(Again, "in_doubt", property(lambda again: again._runs > 1))
-
-        def compared(again: Again, answer: bytes | None, forked: bytes) -> None:
-            if answer is not None:
-                self.tell("same" if pickle.loads(answer) == pickle.loads(forked) else "other")
-            compare(again, answer, forked)
-
-        def ended(again: Again) -> None:
-            self.tell("ended")
-            end(again)
-
-        def ran(again: Again, tried: Any) -> bytes | None:
-            answer = run(again, tried)
-            self.tell("forked" if answer is None else "again")
-            return answer
-
-        patched.setattr(Again, "compare", compared)
-        patched.setattr(Again, "_end", ended)
-        patched.setattr(Again, "run", ran)
-
-    def tell(self, what: str) -> None:
-        with self.path.open("a") as told:
-            told.write(f"{what}\n")
-
-    def words(self) -> list[str]:
-        return self.path.read_text().split()
 
 
 def made(of: Subject, n: int, schedule: str = "mixed") -> list[Run]:
