@@ -69,7 +69,7 @@ class RecordedCore(Core):
         self.tapped = tapped
         #: Of its last system call: number and arguments. None are made to devices.
         self.call_words = np.zeros(CALL_WORDS, np.uint64)
-        self._tap = np.zeros(TAP_ROWS + TAP_SLACK if tapped else 0, EVENT)
+        self._tap = host_memory((TAP_ROWS + TAP_SLACK if tapped else 1) * EVENT.itemsize).view(EVENT)
         for name, value in (
             ("core_id", number),
             ("n_cores", len(core_rows)),

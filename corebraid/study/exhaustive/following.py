@@ -12,6 +12,7 @@ from corebraid.study.exhaustive.observing import (
     Observer,
     is_fetch,
     is_split,
+    joined,
     touched_by,
     uses_in,
     watched_rows,
@@ -244,7 +245,7 @@ class Follower:
             return
         cores, kernel = self._observer.step()
         cores = cores[~is_fetch(cores)]
-        rows = np.concatenate([cores, kernel])
+        rows = joined((cores, kernel))
         events = watched_rows(cores, self._watched)
         counts = np.concatenate([events["count"], cores["count"][(cores["flags"] & np.uint8(UNCACHED)) != 0]])
         if (counts != begun.count).any():
@@ -268,7 +269,7 @@ class Follower:
         self._late.discard(task)
         # Behind a call the first instruction has the count at which the step began.
         event = (cores["count"] == begun.count) if len(counts) else np.zeros(len(cores), bool)
-        seen.touched.append((touched_by(np.concatenate([cores[event], kernel])), touched_by(cores[~event])))
+        seen.touched.append((touched_by(joined((cores[event], kernel))), touched_by(cores[~event])))
         if index >= self._plan.branch:
             self._sleep = asleep_after(self._sleep, seen.steps[-1])
         quiet = quiet and self._machine.cores[begun.number].words[CORE_AT.times] == begun.times
@@ -309,7 +310,7 @@ class Follower:
 
     def _footprint(self, task: int, cores: Rows, agents: Rows) -> tuple[Footprint, bool]:
         """What a step touched, and whether that was quiet (`Uses`)."""
-        keys, may = uses_in(watched_rows(np.concatenate([cores, agents]), self._watched))
+        keys, may = uses_in(watched_rows(joined((cores, agents)), self._watched))
         uses = self._tasks.uses(cores, agents)
         self._seen.doubts |= self._tasks.doubts | ({uses.doubt} - {""})
         self._seen.fixed |= {uses.fixed} - {""}

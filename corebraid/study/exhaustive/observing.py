@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,21 +50,31 @@ class Observer:
     def step(self) -> tuple[Rows, Rows]:
         """The accesses of cores and those of the kernel since the last call, EVENT[n] each; without those
         that make a page present, which are the same whoever asks for it."""
-        cores, kernel = (_joined(parts) for parts in (self._cores, self._kernel))
+        cores, kernel = joined(self._cores), joined(self._kernel)
         self._cores, self._kernel, self._looked = [], [], 0
         return cores, kernel[kernel["pc"] != CAUSE_PAGE]
 
 
-def _joined(parts: list[Rows]) -> Rows:
-    return np.concatenate(parts) if parts else np.zeros(0, EVENT)
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Accesses one after the other, EVENT[n]."""
+    # Rows are put together slowly, and most steps have one part.
+    some = [rows for rows in parts if len(rows)]
+    if len(some) > 1:
+        return np.concatenate(some)
+    return some[0] if some else np.zeros(0, EVENT)
 
 
 def touched_by(rows: Rows) -> Touched:
     """The words that accesses (EVENT[n]) use."""
     rows = rows[(rows["flags"] & np.uint8(UNCACHED)) == 0]
     first, last = rows["addr"] >> _THREE, rows["addr"] + rows["size"] - np.uint64(1) >> _THREE
-    wrote, atomic = rows["kind"] != READ, rows["kind"] == RMW
-    return Touched(*(np.unique(np.concatenate([first[of], last[of]])) for of in (slice(None), wrote, atomic)))
+    words, kind = np.stack([first, last]), rows["kind"]
+    return Touched(np.unique(words), _those(words, kind != READ), _those(words, kind == RMW))
+
+
+def _those(words: NDArray[np.uint64], chosen: NDArray[np.bool_]) -> Words:
+    """Of the words of accesses (uint64[2, n]: first, last) those of the chosen ones."""
+    return np.unique(words[:, chosen]) if chosen.any() else words[0, :0]
 
 
 def watched_rows(rows: Rows, watched: Words) -> Rows:
