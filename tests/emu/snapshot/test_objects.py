@@ -135,7 +135,9 @@ def test_closures_slots_random_numbers_and_what_methods_belong_to() -> None:
 
 
 @pytest.mark.parametrize(
-    "one", [itertools.count(), (n for n in "ab"), np.array([[1], None], object), np.zeros(3 << 20)], ids=str
+    "one",
+    [itertools.count(), (n for n in "ab"), np.array([[1], None], object), np.zeros(3 << 20)],
+    ids=["iterator", "generator", "objects", "large"],
 )
 def test_what_is_not_known_is_refused(one: object) -> None:
     with pytest.raises(UnsavableError, match=r"itertools|generator|array"):
