@@ -99,7 +99,7 @@ def add_rerun(
     sizes, ends = tables
     per = 1000 / accesses
     found = {way: rerun.bytes * per for way, rerun in reruns.items()}
-    ratios = (found[way] / (strata * per) for way in _RATIOS)
+    ratios = (found[way] / (strata * per) if strata else None for way in _RATIOS)
     sizes.add(name, cores, accesses / 1e6, strata * per, *found.values(), *ratios)
     bloom, ideal = (reruns[way].episodes.counts.tolist() for way in ("Bloom", "ideal"))
     shares = (

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from bench.linkage_baselines import Counter, Global, Leap
 from bench.logsize import log_bytes
 from bench.programs import total_of
-from bench.rerun import Rerun
+from bench.rerun import HASHES, Rerun
 from bench.true_order import held_traces
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.record import DIGEST, MISS, STRATUM
+from emu.bus.cache import CacheGeometry
 from recorder.evidence.linkage.codec import PAPERS
 from recorder.evidence.linkage.collector import LinkageCollector
 from recorder.files.codec import encode
@@ -151,7 +152,8 @@ def logs_of(recording: Recording) -> Logs:
     """The logs of a recording of lines with evidence linkage, slices and opr. Opens the sealed truth."""
     guest, stride = guest_of(recording.manifest), Counter()
     leap, everything = SparseLeap(guest), Global(guest)
-    exact, bloom = Rerun(guest, bloom=False), Rerun(guest, bloom=True)
+    # As the recording's cores, these caches push nothing out.
+    exact, bloom = (Rerun(guest, CacheGeometry.parse("unbounded"), hashes) for hashes in (0, HASHES))
     watch_again(recording, [leap, everything, exact, bloom, LinkageCollector(guest, stride, "word", PAPERS)])
     micro = log_bytes(recording)
     files = {name: (recording.path / evidence_log(name)).stat().st_size for name in (LINKAGE, SLICES, OPR)}

@@ -350,7 +350,7 @@ def test_the_caches_are_the_machines(name: str, cache: str) -> None:
 
 def test_the_tables_of_a_small_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "OUT", tmp_path / "out")
-    tables = rerun_tables.main(Console(file=io.StringIO(), width=200), ("ring",), (2, 3), "")
+    tables = rerun_tables.main(Console(file=io.StringIO(), width=200), ("ring",), (2, 3))
     sizes, ends, costs = (
         [dict(zip([c.name for c in t.columns], row, strict=True)) for row in t.rows] for t in tables
     )
