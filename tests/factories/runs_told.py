@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 
 from corebraid.study import runs_again
 from corebraid.study.runs_again import Again
+from emu.snapshot import machine
+from emu.snapshot.failure import UnsavableError
 
 
 class Told:
@@ -47,3 +51,18 @@ class Told:
 
     def words(self) -> list[str]:
         return self.path.read_text().split()
+
+
+def without_any() -> Iterator[None]:
+    """First the process that makes run after run is killed behind its first one, then there is none."""
+
+    def die(_: object) -> None:
+        os.kill(os.getpid(), 9)
+
+    def refuse(*_: object) -> None:
+        raise UnsavableError("a test")
+
+    for what, does in (("restore", die), ("__init__", refuse)):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(machine.Snapshot, what, does)
+            yield

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from runs_told import Told
+from runs_told import Told, without_any
 from searching import searched
 from step_programs import firmware_of, random_cores, search
 
@@ -14,7 +13,6 @@ from corebraid.study.exhaustive import forking
 from corebraid.study.exhaustive.search import Searched
 from corebraid.study.runs_again import Again
 from emu.snapshot import machine
-from emu.snapshot.failure import UnsavableError
 
 
 def forked(name: str, model: str) -> Searched:
@@ -77,17 +75,8 @@ def test_one_that_is_killed_or_has_none_is_missed_by_nobody(
 ) -> None:
     right = forked("peterson", "sc")
     told = Told(tmp_path / "told", monkeypatch)
-
-    def refuse(*_: object) -> None:
-        raise UnsavableError("a test")
-
-    def die(_: object) -> None:
-        os.kill(os.getpid(), 9)
-
-    for what, does in (("restore", die), ("__init__", refuse)):
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(machine.Snapshot, what, does)
-            assert searched("peterson")[0] == right
+    for _ in without_any():
+        assert searched("peterson")[0] == right
     assert told.words().count("ended") == 2
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs_told import Told
+from runs_told import Told, without_any
 
 from corebraid.base.errors import UsageError
 from corebraid.study import forked_runs, runs_again
@@ -18,7 +17,6 @@ from corebraid.study.forked_runs import ForkedRuns
 from corebraid.study.hunting import prepare
 from corebraid.study.subjects import Asked, Subject, subject_of
 from emu.snapshot import machine
-from emu.snapshot.failure import UnsavableError
 
 LINUX = Path(__file__).parents[3] / "firmware" / "linux" / "x86_64"
 #: Nothing that ends a hunt; so `printed` is told of no run.
@@ -98,17 +96,8 @@ def test_one_that_is_killed_or_has_none_is_missed_by_nobody(
     of = subject("good_counter")
     right = made(of, 3)
     told = Told(tmp_path / "told", monkeypatch)
-
-    def refuse(*_: object) -> None:
-        raise UnsavableError("a test")
-
-    def die(_: object) -> None:
-        os.kill(os.getpid(), 9)
-
-    for what, does in (("restore", die), ("__init__", refuse)):
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(machine.Snapshot, what, does)
-            assert made(of, 3) == right
+    for _ in without_any():
+        assert made(of, 3) == right
     assert told.words().count("ended") == 2
 
 
