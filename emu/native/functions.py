@@ -130,8 +130,8 @@ def _c_function(context: Any, module: Any, native: Native, unless: Unless | None
     kinds = own.args + (types.uint64.real,) * (native.caller + native.original + len(native.beside))
     kinds += (types.int64.real,) * len(native.constants)
     signature = (types.void.real if native.prelude else own.return_type)(*kinds)
-    native.kernel.compile(signature)
-    compiled = native.kernel.overloads[kinds]
+    native.kernel.linked.compile(signature)
+    compiled = native.kernel.linked.overloads[kinds]
     context.active_code_library.add_linking_library(compiled.library)
     name = module.get_unique_name(f"our_{unless.other}" if unless else "ours")
     function = ir.Function(module, _c_type(context, native.signature), name)

@@ -118,18 +118,26 @@ class Kernel:
 
     @cached_property
     def dispatcher(self) -> Any:
-        """Numba's."""
+        """Numba's, for calls from Python."""
         begin()
-        import numba
+        from corebraid.base.compiled.linked import CalledDispatcher
 
-        return numba.njit(**self._options)(self.py_func)
+        return CalledDispatcher.of(self.py_func, self._options)
+
+    @cached_property
+    def linked(self) -> Any:
+        """Numba's, for calls from other kernels."""
+        begin()
+        from corebraid.base.compiled.linked import LinkedDispatcher
+
+        return LinkedDispatcher.of(self.py_func, self._options)
 
     @property
     def _numba_type_(self) -> Any:
-        return self.dispatcher._numba_type_
+        return self.linked._numba_type_
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "dispatcher":
+        if name.startswith("__") or name in ("dispatcher", "linked"):
             raise AttributeError(name)
         return getattr(self.dispatcher, name)
 
@@ -210,7 +218,10 @@ class CFunction:
         begin()
         from numba import cfunc
 
+        from corebraid.base.compiled.linked import set_environments
+
         made = cfunc(real(self._signature), cache=True)(self._function)
+        set_environments(made._library)
         context = made._targetdescr.target_context
         _save(made, self._function, key, made._sig, context, made.native_name)
         return made
