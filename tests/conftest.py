@@ -13,7 +13,7 @@ from hypothesis import settings
 from corebraid.base.kernel_cache import use_kernel_cache
 
 use_kernel_cache()
-pytest_plugins = ["cli_recordings"]
+pytest_plugins = ["cli_recordings", "sampled"]
 # What a host has of debug information kept apart differs; so none is looked for, but where a test says so.
 os.environ["COREBRAID_DEBUG_FILES"] = ""
 settings.register_profile("fixed", derandomize=True, print_blob=True)

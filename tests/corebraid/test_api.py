@@ -248,6 +248,7 @@ def test_a_chosen_order_and_a_witness(rec: Path) -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"ordered": True}, {"core": "0", "kind": "W", "first": 5, "until": 900}]
 )
+@pytest.mark.sampled(3)
 def test_trace(options: dict[str, Any], each: Path) -> None:
     corebraid.order(each)
     flags = {"ordered": ["--ordered"]}.get(next(iter(options), ""), [])

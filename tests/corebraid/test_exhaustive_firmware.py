@@ -142,6 +142,7 @@ def outcomes(name: str, cores: int = 2) -> set[int | None]:
     ("name", "allowed"),
     [("sb", {1, 2, 3}), ("mp", {0, 1, 3}), ("lb", {0, 1, 2}), ("corr", {0, 1, 3}), ("2+2w", {1, 2, 3})],
 )
+@pytest.mark.sampled(3)
 def test_litmus_tests_have_every_outcome_but_one(name: str, allowed: set[int]) -> None:
     assert outcomes(name) == allowed
 
@@ -194,6 +195,7 @@ def test_what_is_right_is_proved(name: str) -> None:
         ("bad_publish", "exit!=0"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_what_is_broken_is_refuted(name: str, held: str) -> None:
     found = search(IMAGE, 2, DEFAULT, data=name.encode())
     assert found.failing is not None

@@ -118,6 +118,7 @@ def test_memory_that_is_taken_or_not_yet_given_while_another_uses_it_is_found(na
         "bad_sleep_late", "bad_timer", "bad_timer_late", "bad_patience",
     ],
 )  # fmt: skip
+@pytest.mark.sampled(5)
 def test_what_a_call_or_a_clock_answers_depends_on_others(name: str) -> None:
     """A call that is refused since memory is gone; a thread that has ended; whoever sleeps, or waits until
     the time stamp counter has gone on."""

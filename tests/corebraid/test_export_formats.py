@@ -209,6 +209,7 @@ def test_a_trace_is_left_early_only_when_nothing_wanted_follows() -> None:
     ids=" ".join,
 )
 @pytest.mark.parametrize("ordered", [[], ["--ordered"]], ids=["plain", "ordered"])
+@pytest.mark.sampled(8)
 def test_filters_on_the_command_line(rec: Path, arguments: list[str], ordered: list[str]) -> None:
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
     everything = jsonl(rec, *ordered, "--fetches")
@@ -249,6 +250,7 @@ def test_a_limit_keeps_the_first_rows(rec: Path) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["text", "jsonl", "parquet"])
+@pytest.mark.sampled(1)
 def test_memory_does_not_grow_with_the_trace(tmp_path: Path, format_name: str) -> None:
     """Ten times the accesses (1 million of 56 bytes in memory) must not take 30 MiB more."""
     image = tmp_path / "count.elf"

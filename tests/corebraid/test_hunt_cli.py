@@ -270,6 +270,7 @@ def test_a_place_that_is_taken(tmp_path: Path) -> None:
     ("model", "schedule", "cores"),
     [("sc", "chaos", 4), ("sc", "pct:4", 2), ("tso", "chaos", 3), ("sc", "chaos", 1)],
 )
+@pytest.mark.sampled(2)
 def test_recordings_of_these_schedules_are_exact(
     model: str, schedule: str, cores: int, tmp_path: Path
 ) -> None:

@@ -58,6 +58,7 @@ def test_at_any_moment_it_is_one_line(rec: Path) -> None:
 
 @pytest.mark.parametrize("loaded", [_AS_IT_IS_LOADED, _AS_IT_IS_READ], ids=["by numba", "by itself"])
 @pytest.mark.parametrize("kernel", ["sift_pieces", "walk_runs", "cross_seam"])
+@pytest.mark.sampled(3)
 def test_while_a_kernel_is_loaded(
     rec: Path, kernel: str, loaded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,6 +181,7 @@ def agent_step(kernel: Kernel, model: Model, draw: random.Random, line: int) -> 
 @pytest.mark.parametrize(
     "geometry", ["unbounded", "128:2:32", "64:1:32", "256:4:16", "1k:2:128", "512:2:256"]
 )
+@pytest.mark.sampled(5)
 def test_bus_does_what_the_model_does(geometry: str, cores: int) -> None:
     for seed in range(3):
         cache = CacheGeometry.parse(geometry)

@@ -75,6 +75,7 @@ def both(seed: int, group: str, compressions: int) -> tuple[Twin, Frames]:
 @pytest.mark.parametrize("group", ["word", "line", "symbol"])
 @pytest.mark.parametrize("compressions", [0, PREDICT, RUNS, DOUBLE, PAPERS, FOLLOW, ALL])
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sampled(20)
 def test_the_collector_is_its_twin(group: str, compressions: int, seed: int) -> None:
     twin, frames = both(seed, group, compressions)
     taken = spelled_out(frames.items(N_CORES + 1))

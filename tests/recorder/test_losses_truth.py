@@ -68,6 +68,7 @@ def assert_exact(recording: Recording) -> int:
 
 
 @pytest.mark.parametrize(("name", "options"), FIRMWARES, ids=lambda value: "".join(map(str, value)))
+@pytest.mark.sampled(5)
 def test_losses_of_firmware_are_those_of_the_truth(
     name: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -75,6 +76,7 @@ def test_losses_of_firmware_are_those_of_the_truth(
 
 
 @pytest.mark.parametrize(("name", "plan"), LINUX, ids=lambda value: "".join(map(str, value)))
+@pytest.mark.sampled(3)
 def test_losses_of_linux_programs_are_those_of_the_truth(
     name: str, plan: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -86,6 +86,7 @@ class NaiveShadow:
 
 @pytest.mark.parametrize("unit", [64, 256])
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(5)
 def test_shadow_memory(seed: int, unit: int) -> None:
     draw = random.Random(f"{seed}/{unit}")
     page = np.zeros(MEMORY >> 12, np.uint8)
@@ -117,6 +118,7 @@ def test_shadow_memory(seed: int, unit: int) -> None:
 
 @pytest.mark.parametrize("unit", [64, 128, 256])
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sampled(8)
 def test_pages_that_come_to_hold_code_when_they_hold_data(seed: int, unit: int) -> None:
     """Against the twin: several pages become code one after the other, some twice in a row, between accesses
     of the member's and stores of others."""
@@ -223,6 +225,7 @@ def _tuples(rows: Any) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.sampled(5)
 def test_exact_clocks(seed: int) -> None:
     draw, r = random.Random(seed), 4
     ours, twin, sns = ExactClocks(r, 1 << 20), NaiveClocks(r, lambda at: at // 8, False), [0] * r
@@ -241,6 +244,7 @@ def test_exact_clocks(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.sampled(5)
 def test_relaxed_clocks(seed: int) -> None:
     """One clock for each affinity; the last event of a turn is dealt with when its core comes again."""
     draw, r, cores = random.Random(seed), 3, 5

@@ -34,6 +34,7 @@ PROGRAMS = sorted(path.stem for path in IMAGES.glob("*.elf"))
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+@pytest.mark.sampled(5)
 def test_guest_is_recorded_replayed_and_ordered(body: Callable[[Code], None], tmp_path: Path) -> None:
     program = build(tmp_path, body)
     for number, (longest, strata) in enumerate(WAYS):
@@ -49,6 +50,7 @@ def test_guest_is_recorded_replayed_and_ordered(body: Callable[[Code], None], tm
 
 @pytest.mark.parametrize("cores", [2, 5])
 @pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.sampled(20)
 def test_program_does_what_it_must(program: str, cores: int, tmp_path: Path) -> None:
     plan = Plan.pages(program, cores, 1)
     print(plan)

@@ -32,6 +32,7 @@ def write(path: Path, instruction: str) -> Path:
 
 
 @pytest.mark.parametrize("instruction", FORMS)
+@pytest.mark.sampled(8)
 def test_the_stack_is_the_same_wherever_a_slice_ends(instruction: str, tmp_path: Path) -> None:
     ends = set()
     for run in run_many_ways(write(tmp_path, instruction), tmp_path, 1):
@@ -78,6 +79,7 @@ def test_words_are_the_same_where_an_instruction_fails_with_an_old_exception(
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
 @pytest.mark.parametrize("instruction", ["6c", "66 6d", "6d", "f3 6c"])
+@pytest.mark.sampled(3)
 def test_what_is_read_from_a_port_is_stored_once(instruction: str, model: str, tmp_path: Path) -> None:
     """The emulator's translator tries the store before."""
     code = Code().mov("rdi", DATA + 0x400).mov("rcx", 5).mov("rdx", 0x60).raw(instruction)

@@ -33,6 +33,7 @@ def write(path: Path, exchange: str) -> Path:
 
 
 @pytest.mark.parametrize("exchange", ["f0 48 0f c7 0e", "48 0f c7 0e", "f0 0f c7 0e", "0f c7 0e"])
+@pytest.mark.sampled(2)
 def test_flags_but_zf_are_left_alone(exchange: str, tmp_path: Path) -> None:
     for run in run_many_ways(write(tmp_path, exchange), tmp_path, 1):
         assert run.outcome.end.reason == "power-off"
@@ -66,6 +67,7 @@ BROKEN_OFF = (
 
 
 @pytest.mark.parametrize("instruction", BROKEN_OFF)
+@pytest.mark.sampled(8)
 def test_flags_survive_a_slice_that_ends_at_the_store(instruction: str, tmp_path: Path) -> None:
     """What works flags out, or changes them, before it stores, is taken back and run again, or is not."""
     ends = set()

@@ -60,6 +60,7 @@ def linux_files(plan: linux_soak.Plan, path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("plan", PLANS + LINUX, ids=lambda plan: f"{plan.program}-{plan.cores}-{plan.bus}")
+@pytest.mark.sampled(8)
 def test_stretches_leave_no_trace(
     plan: Plan | linux_soak.Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -220,6 +220,7 @@ def left_out(case: Case, folder: Path, kinds: dict[str, str], choice: Choice | N
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
 @pytest.mark.parametrize("name", [*LINUX, *FIRMWARE])
+@pytest.mark.sampled(5)
 def test_no_kind_can_be_left_out(name: str, model: str, tmp_path: Path) -> None:
     kinds = (LINUX | FIRMWARE)[name]
     missed: set[str] = set()

@@ -76,6 +76,7 @@ def hold(
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+@pytest.mark.sampled(5)
 def test_guests_of_sc_hold_under_tso(body: Callable[[Code], None], tmp_path: Path) -> None:
     program = build(tmp_path, body)
     for number, way in enumerate(WAYS[1:4]):
@@ -151,6 +152,7 @@ def dma_of_buffered(code: Code) -> None:
     [forwarded, covered, first_of_its_block, half_own_code, own_line, dma_of_buffered],
     ids=lambda body: body.__name__,
 )
+@pytest.mark.sampled(3)
 def test_guests_that_aim_at_store_buffers(body: Callable[[Code], None], tmp_path: Path) -> None:
     program = build(tmp_path, body)
     for number, way in enumerate(WAYS):
@@ -188,6 +190,7 @@ def test_faults_after_buffered_stores(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.sampled(5)
 def test_random_guests(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     cores = draw.choice((1, 2, 2, 3))

@@ -18,6 +18,7 @@ from solver.regions.traces import MemoryTraces
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.sampled(1)
 def test_random_runs_are_legal_and_their_certificates_pass(engine: str, tmp_path: Path) -> None:
     cases = events = unfiltered = 0
     for seed in range(120 * SOAK):

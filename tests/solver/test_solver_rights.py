@@ -95,6 +95,7 @@ def holds_in(run: Run) -> HoldRows:
 
 
 @pytest.mark.parametrize(("earlier", "agents"), [(0, False), (25, False), (0, True), (25, True)])
+@pytest.mark.sampled(2)
 def test_spans_are_those_that_the_rows_tell(earlier: int, agents: bool) -> None:
     found = 0
     for seed in range(200 * SOAK):
@@ -116,6 +117,7 @@ def by_values(problem: Problem) -> Solution:
         (30, "auto", 150, True), (30, "smt", 12, True),
     ],
 )  # fmt: skip
+@pytest.mark.sampled(3)
 def test_orders_keep_apart_what_may_not_overlap(earlier: int, engine: str, runs: int, agents: bool) -> None:
     overlap = 0
     for seed in range(runs * SOAK):

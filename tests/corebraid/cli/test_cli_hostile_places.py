@@ -110,6 +110,7 @@ def test_a_signal_that_is_ignored_stays_so(rec: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", range(12, 21))
+@pytest.mark.sampled(3)
 def test_a_program_for_which_there_are_too_few_files(most: int, tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -124,6 +125,7 @@ def test_a_program_for_which_there_are_too_few_files(most: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("most", range(11, 20))
+@pytest.mark.sampled(3)
 def test_a_hunt_for_which_there_are_too_few_files_leaves_nothing(most: int, tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -165,6 +165,7 @@ def outcomes(name: str, cores: int = 2, model: str = "tso") -> set[int | None]:
         ("2+2w", {1, 2, 3}),
     ],
 )
+@pytest.mark.sampled(3)
 def test_litmus_tests_have_the_outcomes_of_x86_tso(name: str, allowed: set[int]) -> None:
     assert outcomes(name) == allowed
 
@@ -211,6 +212,7 @@ def test_locks_of_loads_and_stores_need_a_fence(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["spin", "barrier", "publish", "print"])
+@pytest.mark.sampled(2)
 def test_what_is_right_is_proved(name: str) -> None:
     assert search(IMAGE, 2, DEFAULT, data=name.encode(), model="tso").all_right
 

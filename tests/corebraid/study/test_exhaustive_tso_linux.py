@@ -41,6 +41,7 @@ def searched(name: str, until: str = "deadlock", cores: int = 2) -> tuple[Search
         pytest.param("sb+rfi", {0, 1, 2, 3}, marks=pytest.mark.soak),
     ],
 )
+@pytest.mark.sampled(5)
 def test_litmus_tests_have_the_outcomes_of_x86_tso(name: str, allowed: set[int]) -> None:
     found, codes = searched(name)
     assert found.all_right, found.unfinished

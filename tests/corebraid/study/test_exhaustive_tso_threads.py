@@ -84,6 +84,7 @@ def compare(program: Program, path: Path, limit: int = ROOMY) -> int:
 
 
 @pytest.mark.parametrize("seed", [8, 10, 11, 13, 14])
+@pytest.mark.sampled(3)
 def test_random_programs_do_what_a_tso_machine_can_and_nothing_else(seed: int, tmp_path: Path) -> None:
     assert compare(random_threads(seed), tmp_path / "guest") > 3
 
@@ -161,6 +162,7 @@ LITMUS = {
 
 
 @pytest.mark.parametrize("name", [name for name in LITMUS if name != "wrc"])
+@pytest.mark.sampled(3)
 def test_parts_of_words_and_calls_have_the_outcomes_of_x86_tso(name: str, tmp_path: Path) -> None:
     of_litmus(name, tmp_path)
 

@@ -77,6 +77,7 @@ def state(machine: Machine) -> list[Any]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.sampled(5)
 def test_what_runs_again_does_what_a_new_machine_does(tmp_path: Path, way: str, seed: int) -> None:
     draw = random.Random(f"{seed}/{way}")
     path = random_program(tmp_path / "guest.elf", draw, PLACES, 40)

@@ -159,6 +159,7 @@ def test_no_room_for_what_it_says_of_itself(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("moment", ["an interval is half removed", "one has not begun", "half put together",
                                     "put together, intervals left"])  # fmt: skip
+@pytest.mark.sampled(2)
 def test_moments(moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _unfinished(tmp_path, monkeypatch)
     numbers = sorted(int(place.name) for place in (path / INTERVALS).iterdir() if place.name.isdigit())
@@ -203,6 +204,7 @@ def test_a_missing_interval_is_missed(tmp_path: Path, monkeypatch: pytest.Monkey
     "name", ["core-0.log", "core-1.log", "evidence-losses.log", "truth.log", "agent.log"]
 )
 @pytest.mark.parametrize("part", [0, 2])
+@pytest.mark.sampled(5)
 def test_what_is_cut_off_is_missed(
     name: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

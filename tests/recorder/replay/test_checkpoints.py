@@ -114,6 +114,7 @@ def _change_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("bus", BUSES)
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+@pytest.mark.sampled(8)
 def test_hostile_guests_from_every_checkpoint(body: Any, bus: str, tmp_path: Path) -> None:
     """Code that changes itself, interrupts, transfers, straddling accesses, under slices of few
     instructions."""
@@ -140,6 +141,7 @@ WAYS = (
 
 
 @pytest.mark.parametrize(("name", "options"), WAYS, ids=lambda way: str(way))
+@pytest.mark.sampled(3)
 def test_programs_from_every_checkpoint(name: str, options: dict[str, Any], tmp_path: Path) -> None:
     run = run_guest(
         FIRMWARE / f"{name}.elf", tmp_path / "rec", 3, strata="cycles:2000", memory=64 << 20,

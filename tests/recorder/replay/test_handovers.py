@@ -71,6 +71,7 @@ def examine(recording: Recording) -> int:
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+@pytest.mark.sampled(5)
 def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
     program = build(tmp_path, body)
     schedule = write_schedule(tmp_path / "schedule", GUESTS[body], 0, 5)
@@ -83,6 +84,7 @@ def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ["radix", "uts", "smc"])
+@pytest.mark.sampled(2)
 def test_firmware(program: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"strata": "cycles:3000", "limit": 60_000, "checkpoint": 3000}
     corebraid.record(IMAGES / f"{program}.elf", tmp_path / "rec", cores=3, **options)

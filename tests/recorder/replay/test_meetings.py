@@ -85,6 +85,7 @@ def hold(path: Path) -> int:
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
+@pytest.mark.sampled(5)
 def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
     schedule = write_schedule(tmp_path / "schedule", GUESTS[body], 0, 50)
     run = run_guest(
@@ -101,6 +102,7 @@ def test_firmware(program: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("program", "cores"), [("condvars", 4), ("mutexes", 2), ("semaphores", 2)])
+@pytest.mark.sampled(2)
 def test_linux_programs(program: str, cores: int, tmp_path: Path) -> None:
     """Also of more threads than cores, which go from one to another."""
     corebraid.record(LINUX / program, tmp_path / "rec", cores=cores, strata="cycles:20000", limit=150_000)

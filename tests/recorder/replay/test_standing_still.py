@@ -113,6 +113,7 @@ def test_only_the_middle_of_them_is_passed(made: tuple[Path, str]) -> None:
     assert sum(seen) == expected > 10
 
 
+@pytest.mark.sampled(1)
 def test_an_ordered_trace_has_each_row_where_it_was(
     made: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

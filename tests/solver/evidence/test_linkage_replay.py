@@ -99,6 +99,7 @@ def test_hooks_find_everything_where_it_is(racy: Recording) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("cores", "seed", "group"), [(2, 1, "word"), (4, 2, "line"), (3, 4, "word")])
+@pytest.mark.sampled(12)
 def test_all_cores_together_without_miss_records(
     program: str, cores: int, seed: int, group: str, tmp_path: Path
 ) -> None:
@@ -152,6 +153,7 @@ def test_words_of_symbols_are_one_variable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ["mutexes", "jit", "semaphores", "signals"])
+@pytest.mark.sampled(2)
 def test_linux_programs(program: str, tmp_path: Path) -> None:
     path = tmp_path / "rec"
     corebraid.record(
@@ -195,6 +197,7 @@ def test_code_that_came_as_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.sampled(3)
 def test_random_guests(seed: int, tmp_path: Path) -> None:
     """Accesses of all sizes over two words, atomic pairs, stores into running code, under exact schedules."""
     draw = random.Random(seed)
@@ -354,6 +357,7 @@ def replayed(
 @pytest.mark.parametrize("group", ["word", "line"])
 @pytest.mark.parametrize("compressions", [0, PREDICT, RUNS, DOUBLE, PAPERS, FOLLOW, ALL])
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sampled(20)
 def test_the_replayer_is_its_twin(group: str, compressions: int, seed: int) -> None:
     turns = random_turns(seed)
     twin, frames = taken(turns, group, compressions)

@@ -35,6 +35,7 @@ def ordered(recording: Recording, engine: OprEngine | None = None) -> OrderResul
     ["uts", "radix", "ring", "peterson", "spin_mcs", "spin_ticket", "bug_aba", "laplace", "primitives"],
 )
 @pytest.mark.parametrize("cores", [2, 4])
+@pytest.mark.sampled(5)
 def test_with_every_core_a_member_every_region_is_ordered(program: str, cores: int, tmp_path: Path) -> None:
     recording = recorded(program, tmp_path, cores, ",".join(map(str, range(cores))), longest_slice=60)
     assert ordered(recording).verdict is Verdict.LEGAL

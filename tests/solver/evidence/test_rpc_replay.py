@@ -95,6 +95,7 @@ def conditions_of(seed: int) -> Conditions:
 
 @pytest.mark.parametrize("cores", CORES)
 @pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.sampled(5)
 def test_ten_re_executions_are_equivalent(recorded, program: str, cores: int) -> None:  # type: ignore[no-untyped-def]
     """pytest tests/solver/evidence/test_rpc_replay.py -k 'equivalent and PROGRAM-CORES'."""
     made: Recorded = recorded(program, cores)

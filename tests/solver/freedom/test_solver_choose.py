@@ -53,6 +53,7 @@ def test_fewest_switches_is_optimal() -> None:
 
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("kind", ["earliest", "latest"])
+@pytest.mark.sampled(1)
 def test_an_event_stands_as_early_or_late_as_can_be(
     kind: str, quick: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def scatter_losses(run: Run, rng: random.Random) -> bool:
 
 
 @pytest.mark.parametrize(("damage", "least"), [(move_loss, 16), (leave_loss_out, 118), (scatter_losses, 30)])
+@pytest.mark.sampled(2)
 def test_damaged_losses_are_noticed(damage: Callable[[Run, random.Random], bool], least: int) -> None:
     """A missing loss is, mostly. Of 167 that come two instructions later 16 are, and 134 change nothing of
     what is known: 98 of those came after the core's last load.

@@ -189,6 +189,7 @@ def test_without_names_it_is_said_that_it_only_looks_so(static: Path, tmp_path: 
         ("future", "the result of a std::future with the word at 0x#"),
     ],
 )
+@pytest.mark.sampled(5)
 def test_what_a_thread_waits_at_in_cxx(cxx: Path, tmp_path: Path, how: str, waits: str) -> None:
     reason, code, told = recorded(tmp_path / "rec", cxx, how)
     assert (reason, code, _without_addresses(told[0])) == (*FAILED, waits)

@@ -150,6 +150,7 @@ def ordered(request: pytest.FixtureRequest) -> Path:
     return path
 
 
+@pytest.mark.sampled(2)
 def test_the_last_writers_are_those_of_plain_python(ordered: Path) -> None:
     recording, lines = corebraid.open_recording(ordered), lines_of(ordered)
     buffered = recording.manifest.store_buffer
