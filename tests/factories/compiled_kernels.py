@@ -51,6 +51,12 @@ def refused(number):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def halves(number):  # type: ignore[no-untyped-def]
+    """Raises what a kernel raises that it calls."""
+    return refused(number) // 2
+
+
+@njit(cache=True)
 def below(a, b=5):  # type: ignore[no-untyped-def]
     """Its second argument may be left out."""
     return a < b
@@ -74,6 +80,7 @@ def results(every_way: bool) -> list[str]:
         rows.tolist(),
         below(3, 2),
         refused(4),
+        halves(4),
         total.like(np.zeros(2, np.uint16))(np.arange(40, 44, dtype=np.uint16)),
     ]
     numbers = np.arange(6)
@@ -83,6 +90,10 @@ def results(every_way: bool) -> list[str]:
         found += [below(3), below(a=3, b=2)]
         try:
             refused(5)
+        except ValueError as error:
+            found.append(error.args)
+        try:
+            halves(3)
         except ValueError as error:
             found.append(error.args)
         like = refused.like(2)

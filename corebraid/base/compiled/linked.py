@@ -147,6 +147,12 @@ class LinkedDispatcher(_Dispatcher):
         """In files of their own."""
         self._cache = _LinkedCache(self.py_func)
 
+    @property
+    def is_compiling(self) -> bool:
+        """Never to Numba, which then refuses a function that calls itself: its code is found by a name that
+        code which is linked does not have."""
+        return False
+
     def compile(self, signature: Any) -> Any:
         """What is called, made or made before."""
         made = self.overloads.get(normalize_signature(signature)[0])
