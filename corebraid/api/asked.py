@@ -9,7 +9,7 @@ from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
 
 #: Processes at most, and instructions or rows at most: what the command line takes.
-MOST_JOBS, MOST = 1024, (1 << 63) - 1
+MOST_JOBS, MOST_LEARNT, MOST = 1024, 64, (1 << 63) - 1
 MOST_SECONDS = 1e9
 #: Preemptions of an execution at most.
 MOST_PREEMPTIONS = 1000

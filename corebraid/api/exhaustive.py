@@ -36,6 +36,11 @@ def check_exhaustive(asked: Asked, schedule: str, preemptions: int | None, *, ex
             ("misses follow the schedule",),
         ),
         (
+            asked.learn is not None,
+            Option("learn", asked.learn),
+            ("words that are newly seen to be shared begin it anew",),
+        ),
+        (
             asked.linux.clock != "virtual",
             Option("clock", asked.linux.clock),
             ("runs would differ by themselves",),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.api.asked import (
     MOST_JOBS,
+    MOST_LEARNT,
     MOST_PREEMPTIONS,
     check_place,
     check_seconds,
@@ -49,6 +50,7 @@ def hunt(
     reduce: bool = True,
     reduce_time: float = 20.0,
     bisect: Path | str | None = None,
+    learn: int | None = None,
     cores: int = 4,
     model: str = "sc",
     store_buffer: int | None = None,
@@ -72,7 +74,8 @@ def hunt(
 
     directory: PROGRAM.rec if None. runs: at most so many, 200 if None. schedule: as of `corebraid hunt`.
     until: conditions ("exit!=0", "deadlock", ...; one of them is enough), those of `corebraid hunt` if empty.
-    jobs: processes, one for each processor if None. limit: instructions after which a run is taken not to
+    jobs: processes, one for each processor if None. learn: runs from which it is learnt which words are
+    shared, one if None. limit: instructions after which a run is taken not to
     end. explain: whether to look for suspicious accesses. reduce: whether to look for the smallest schedule
     that fails the same way, whose recording is `directory`.reduced then; reduce_time: seconds for the runs
     that takes. bisect: a recording of a run that passes, or "none" for the run without preemptions: of the
@@ -101,6 +104,7 @@ def hunt(
     check_whole("runs", runs, 1)
     check_whole("preemptions", preemptions, 0, MOST_PREEMPTIONS)
     check_whole("jobs", jobs, 1, MOST_JOBS)
+    check_whole("learn", learn, 1, MOST_LEARNT)
     check_seconds("reduce_time", reduce_time)
     kept = None if keep_writes is None else Path(keep_writes)
     # Of a search it is all runs', and no guest's.
@@ -109,9 +113,10 @@ def hunt(
     wanted = tuple(map(Condition.parse, tuple(until) or DEFAULT))
     find_program(str(program))
     tried = 200 if runs is None else runs
-    _check(tried, seed, schedule, linux)
+    _check(tried, seed, schedule, learn, linux)
     asked = Asked(
-        str(program), tuple(arguments), cores=cores, seed=seed, schedule="chaos", model=model,
+        str(program), tuple(arguments), cores=cores, seed=seed, schedule="chaos", learn=learn,
+        model=model,
         store_buffer=store_buffer, cache=cache, strata=strata, memory=memory, limit=limit, input=input,
         guest=guest, linux=linux,
     )  # fmt: skip
@@ -186,7 +191,7 @@ def _check_reduced_place(directory: Path) -> None:
     check_free(reduced_place(directory))
 
 
-def _check(runs: int, seed: int, schedule: str, linux: LinuxOptions) -> None:
+def _check(runs: int, seed: int, schedule: str, learn: int | None, linux: LinuxOptions) -> None:
     from corebraid.study.attempts import COVER, MIXED
     from emu.schedule.scheduler import make_scheduler
 
@@ -197,6 +202,12 @@ def _check(runs: int, seed: int, schedule: str, linux: LinuxOptions) -> None:
                 expected="mixed, cover, chaos, pct:D or random", found=repr(schedule),
             )  # fmt: skip
         make_scheduler(schedule, 0, 1)
+    if schedule == "random" and learn is not None:
+        raise UsageError(
+            "this schedule does not ask which words are shared",
+            found=Phrase(Option("schedule", schedule), " ", Option("learn", learn)),
+            remedy="leave one of them out",
+        )
     changing = [text for text in linux.binds if text.endswith(":rw")]
     if linux.keep_writes is not None or changing:
         kept: list[str | Option] = [] if linux.keep_writes is None else [Option("keep_writes")]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from corebraid.api.asked import (
     MOST,
+    MOST_LEARNT,
     check_choice,
     check_integer,
     check_place,
@@ -40,6 +41,7 @@ def record(
     seed: int = 0,
     schedule: str = "random",
     schedule_seed: int | None = None,
+    learn: int | None = None,
     slice: int | None = None,
     cores: int = 4,
     model: str = "sc",
@@ -82,6 +84,8 @@ def record(
     guest prints. progress: called after slices with the instructions so far; it may raise KeyboardInterrupt,
     which ends the recording as Ctrl-C does.
 
+    learn: runs from which it is learnt which words are shared, one if None.
+
     A guest that fails is no error: see `Recorded.failure`. Raises UsageError, ImageError.
     """
     check_place("program", program)
@@ -95,6 +99,7 @@ def record(
         check_choice("bus", bus, BUSES)
     check_whole("slice", slice, 1)
     check_whole("schedule_seed", schedule_seed, 0, 2 * MOST + 1)
+    check_whole("learn", learn, 1, MOST_LEARNT)
     check_whole("slice_accesses", slice_accesses, 1)
     if not isinstance(checkpoint, str):
         check_whole("checkpoint", checkpoint, 1, optional=False)
@@ -108,9 +113,9 @@ def record(
     kept = None if keep_writes is None else Path(keep_writes)
     asked = Asked(
         str(program), tuple(arguments), cores=cores, seed=seed, schedule=schedule,
-        schedule_seed=schedule_seed, slice=slice, model=model, store_buffer=store_buffer, bus=bus,
-        cache=cache, strata=strata, memory=memory, limit=limit, input=input, guest=guest, evidence=evidence,
-        checkpoint=str(checkpoint), last=None if last is None else str(last),
+        schedule_seed=schedule_seed, learn=learn, slice=slice, model=model, store_buffer=store_buffer,
+        bus=bus, cache=cache, strata=strata, memory=memory, limit=limit, input=input, guest=guest,
+        evidence=evidence, checkpoint=str(checkpoint), last=None if last is None else str(last),
         linux=LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system),
         streams=streams,
     )  # fmt: skip

@@ -28,8 +28,6 @@ _DONE_OF_TOTAL = "{task.completed:,.0f} of {task.total:,.0f}"
 
 #: In the context of a command line (`click.Context.meta`): whether kernels are kept where it has chosen.
 OWN_CACHE = "corebraid.own_cache"
-#: Those that have most of the engines to compile, where nothing is cached.
-_LONG_COMPILATION = frozenset({"order", "pairs", "races", "crosscheck", "linkage", "slices", "hunt"})
 
 
 def facts(values: Mapping[str, object]) -> None:
@@ -68,8 +66,8 @@ def announce_compilation() -> None:
     from corebraid.base.compilation import tell_compilation
 
     name = context.info_name or ""
-    how_long = "a minute or two" if name in _LONG_COMPILATION else "up to a minute"
-    tell_compilation(lambda: note(f"compiling the kernels of '{name}' (once after installation; {how_long})"))
+    said = f"compiling the kernels of '{name}' (once after installation; some minutes; what is done is kept)"
+    tell_compilation(lambda: note(said))
 
 
 def note_missing_order(manifest: Manifest) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from corebraid.api.asked import MOST_LEARNT
 from corebraid.base.whole_input import read_input_file, read_stream
 from corebraid.cli.options import Integer, Whole, positive, seconds, size
 from corebraid.cli.wording import typed
@@ -48,6 +49,11 @@ _CHOICES = (
         help="When to cut the run: cycles:N, events:N (lines or pages given to cores), downgrades:N (lines "
         "lost by one core), several with commas, none or auto, which is cycles:400000 on the page bus, but "
         "for --last, and cycles:100000 else. A region between two cuts is ordered by itself.",
+    ),
+    click.option(
+        "--learn", type=Whole(1, MOST_LEARNT), metavar="N",
+        help="With schedules that switch at shared words (pct:D, chaos, switches): which words those are is "
+        "learnt from N runs that are not kept.  [default: 1]",
     ),
     click.option("--memory", type=size, help="Guest memory; k, m and g work.  [default: 64m, Linux 2g]"),
 )  # fmt: skip

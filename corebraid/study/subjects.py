@@ -39,6 +39,7 @@ AUTO = "auto"
 class Asked:
     """What is to be recorded, in the words of whoever asks. slice: the longest, in instructions. memory:
     bytes. limit: instructions. input: what the guest reads, or what reads that. guest: one of `GUESTS`.
+    learn: learning runs.
     bus: one of `emu.bus.names`; None: pages, unless something asked for needs the bus of lines.
     evidence: names with commas, "all" or "none"; None: what is recorded of every guest. streams: what was
     said of how evidence is recorded, by the key of its `StreamOption`. None: as nobody asked."""
@@ -49,6 +50,7 @@ class Asked:
     seed: int = 0
     schedule: str = "random"
     schedule_seed: int | None = None
+    learn: int | None = None
     slice: int | None = None
     model: str = "sc"
     store_buffer: int | None = None
@@ -132,6 +134,7 @@ def _options(asked: Asked) -> RecordOptions:
         seed=asked.seed,
         schedule=asked.schedule,
         schedule_seed=_schedule_seed(asked),
+        learning=_learning(asked),
         longest_slice=asked.slice or DEFAULT_SLICE,
         cache=CacheGeometry.parse(asked.cache),
         memory_bytes=FIRMWARE_MEMORY if asked.memory is None else asked.memory,
@@ -155,6 +158,19 @@ def _schedule_seed(asked: Asked) -> int | None:
             remedy="leave one of them out",
         )
     return asked.schedule_seed
+
+
+def _learning(asked: Asked) -> int:
+    from emu.schedule.scheduler import learns
+
+    if asked.learn is not None and not learns(asked.schedule):
+        raise UsageError(
+            "this schedule does not ask which words are shared",
+            expected="pct:D, chaos or switches:LIST",
+            found=Phrase(Option("schedule", asked.schedule), " ", Option("learn", asked.learn)),
+            remedy="leave one of them out",
+        )
+    return 1 if asked.learn is None else asked.learn
 
 
 def _checkpoint(asked: Asked) -> CheckpointPolicy | None:

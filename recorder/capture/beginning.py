@@ -40,6 +40,7 @@ def begun_manifest(
             **({"store_buffer": options.store_buffer} if options.model == "tso" else {}),
             **({"last": str(options.ring)} if options.ring else {}),
             **({} if options.schedule_seed is None else {"schedule_seed": options.schedule_seed}),
+            **({"learn": options.learning} if options.learning > 1 else {}),
             "slice": options.longest_slice,
             "limit": options.limit,
             "input": hashlib.sha256(options.input).hexdigest(),

@@ -133,14 +133,17 @@ class Capture(BaseCapture):
 
 
 def learn(program: Path, isa: Isa, options: RecordOptions) -> Learnt:
-    """Run the image once, and see which words its cores share."""
-    learner = Learner()
-    with learning_place() as directory:
-        chosen = learning_options(options)
-        capture = Capture(program, directory, isa, chosen, ignore_output, watchers=(learner,))
-        with capture.writer:
-            outcome = capture.run(learner.enough)
-    return learnt(learner, outcome)
+    """Run the image, and see which words its cores share."""
+
+    def run(number: int) -> tuple[Learner, Outcome]:
+        learner = Learner()
+        with learning_place() as directory:
+            chosen = learning_options(options, number)
+            capture = Capture(program, directory, isa, chosen, ignore_output, watchers=(learner,))
+            with capture.writer:
+                return learner, capture.run(learner.enough)
+
+    return learnt(map(run, range(options.learning)))
 
 
 def record(

@@ -1,6 +1,6 @@
-"""Learning which words a program's tasks share, from one run that nobody keeps.
+"""Learning which words a program's tasks share, from runs that nobody keeps; mostly from one.
 
-The run has a schedule of its own, the same whatever the seed, so that what is learnt is a function of the
+They have schedules of their own, the same whatever the seed, so that what is learnt is a function of the
 program and its options alone: two recordings with one seed watch the same words.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,7 +54,7 @@ Living = Callable[[int], tuple[int, list[Life]]]
 
 @dataclass(frozen=True)
 class Learnt:
-    """shared: the words. instructions: of the run; whole: it came to its end."""
+    """shared: the words. instructions: of the longest run; whole: all came to their ends."""
 
     shared: SharedWords
     instructions: int
@@ -72,8 +72,8 @@ class StopRecording(Exception):
 class _Learning(Runner):
     """Random short slices as soon as there is a choice."""
 
-    def __init__(self) -> None:
-        self._random = random.Random("learning")
+    def __init__(self, number: int) -> None:
+        self._random = random.Random(f"learning {number}" if number else "learning")
 
     def next(
         self,
@@ -87,11 +87,11 @@ class _Learning(Runner):
         return Slice(self._random.choice(runnable), self._random.randint(1, longest), exact=False)
 
 
-def learning_options(options: RecordOptions) -> RecordOptions:
-    """How to record the learning run of recordings with these options."""
+def learning_options(options: RecordOptions, number: int) -> RecordOptions:
+    """How to record a learning run, by its number from 0, of recordings with these options."""
     return replace(
-        options, seed=0, scheduler=_Learning(), shared=None, evidence=(), evidence_options={}, model="sc",
-        strata=StrataPolicy(), limit=min(options.limit or _MOST, _MOST),
+        options, seed=0, scheduler=_Learning(number), shared=None, evidence=(), evidence_options={},
+        model="sc", strata=StrataPolicy(), limit=min(options.limit or _MOST, _MOST),
     )  # fmt: skip
 
 
@@ -171,14 +171,15 @@ class Learner:
     def finish(self) -> None:
         """Nothing."""
 
-    def learnt(self) -> SharedWords:
-        """Words that two tasks have used, one of them to write, and not only one after the other's end."""
+    def words(self) -> NDArray[np.uint64]:
+        """Words that two tasks have used, one of them to write, and not only one after the other's end;
+        ascending."""
         rows = np.concatenate([*self._pieces, np.zeros((0, 3), np.uint64)])
         word, wrote = rows[:, 0] >> np.uint64(1), (rows[:, 0] & np.uint64(1)).astype(bool)
         order = np.lexsort((rows[:, 1], word))
         word, wrote, who, turn = word[order], wrote[order], rows[order, 1], rows[order, 2]
         if not len(word):
-            return SharedWords(word, np.zeros(0, SHARED_EVENT))
+            return word
         begins = np.flatnonzero(np.concatenate([[True], word[1:] != word[:-1]]))
         ends = np.append(begins[1:], len(word))
         written = np.add.reduceat(wrote, begins, dtype=np.int64) > 0
@@ -188,11 +189,12 @@ class Learner:
             part = slice(begins[k], ends[k])
             if self._conflict(int(word[begins[k]]) * WORD, who[part], wrote[part], turn[part]):
                 words.append(word[begins[k]])
-        shared = np.array(words, np.uint64)
-        return SharedWords(shared, self._events(shared))
+        return np.array(words, np.uint64)
 
-    def _events(self, words: NDArray[np.uint64]) -> NDArray[np.void]:
-        """The shared events that a machine which watches `words` counts in this run."""
+    def events(self, words: NDArray[np.uint64]) -> NDArray[np.void]:
+        """The shared events that a machine which watches `words` counts in this run: SHARED_EVENT[n]."""
+        if not len(words):
+            return np.zeros(0, SHARED_EVENT)
         whos = np.repeat([who for who, _ in self._turns], [len(rows) for _, rows in self._turns])
         rows = np.concatenate([rows for _, rows in self._turns])
         called = rows[:, 0] == _NO_WORD
@@ -242,7 +244,15 @@ def _same_stack(one: Life, other: Life, address: int) -> bool:
     return apart and one.on_stack(address) and other.on_stack(address)
 
 
-def learnt(learner: Learner, outcome: Outcome) -> Learnt:
-    """What a learning run has shown."""
-    whole = outcome.end.reason not in ("limit", "time-limit")
-    return Learnt(learner.learnt(), sum(outcome.manifest.instructions), whole)
+def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
+    """What learning runs have shown: words that any has shown to be shared, and the first one's events. One
+    run is not made before the one before it is looked at."""
+    first: Learner | None = None
+    words, most, whole = np.zeros(0, np.uint64), 0, True
+    for learner, outcome in runs:
+        first = first or learner
+        words = np.union1d(words, learner.words())
+        most = max(most, sum(outcome.manifest.instructions))
+        whole &= outcome.end.reason not in ("limit", "time-limit")
+    assert first is not None
+    return Learnt(SharedWords(words, first.events(words)), most, whole)

@@ -252,19 +252,22 @@ class LinuxCapture(BaseCapture):
 
 
 def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions) -> Learnt:
-    """Run the program once, and see which words its tasks share. Nothing that it writes is kept."""
+    """Run the program, and see which words its tasks share. Nothing that it writes is kept."""
     binds = tuple(replace(bind, writable=False) for bind in spec.root.binds)
     spec = replace(spec, root=replace(spec.root, binds=binds, keep_writes=None))
-    learner = Learner()
-    with learning_place() as directory:
-        chosen = learning_options(options)
-        capture = LinuxCapture(
-            spec, directory, isa, abi, chosen, ignore_output, ignore_output, watchers=(learner,)
-        )
-        learner.tasks, capture.on_call = capture.living, learner.call
-        with closing(capture), capture.writer:
-            outcome = capture.run(learner.enough)
-    return learnt(learner, outcome)
+
+    def run(number: int) -> tuple[Learner, Outcome]:
+        learner = Learner()
+        with learning_place() as directory:
+            chosen = learning_options(options, number)
+            capture = LinuxCapture(
+                spec, directory, isa, abi, chosen, ignore_output, ignore_output, watchers=(learner,)
+            )
+            learner.tasks, capture.on_call = capture.living, learner.call
+            with closing(capture), capture.writer:
+                return learner, capture.run(learner.enough)
+
+    return learnt(map(run, range(options.learning)))
 
 
 def record_linux(

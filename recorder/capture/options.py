@@ -27,7 +27,8 @@ class RecordOptions:
     """How to record. limit: instructions over all cores after which the recording ends, 0 for none. model:
     "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further streams
     (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words that the
-    policy is to watch, None: learn them first if it wants to know. scheduler: in place of the policy.
+    policy is to watch, None: learn them first if it wants to know, from so many runs (learning). scheduler:
+    in place of the policy.
     schedule_seed: decides of schedules, in place of `seed`, once there are two tasks or cores to choose from,
     and nothing before. steps: in place of the policy from then on. unwritten: nothing of
     the recording is written. around: of a policy that it has made, what runs in its place.
@@ -49,6 +50,7 @@ class RecordOptions:
     evidence_options: dict[str, Scalar] = field(default_factory=dict)
     symbols: tuple[tuple[int, int], ...] = ()
     shared: SharedWords | None = None
+    learning: int = 1
     scheduler: Scheduler | None = None
     schedule_seed: int | None = None
     steps: Stepped | None = None

@@ -262,7 +262,7 @@ def _looked_into(
 
 #: Seconds for the runs of a bisection where nothing is reduced.
 _BISECT_TIME = 20.0
-_MORE = "--runs, --seed, --cores or --schedule may help"
+_MORE = "--runs, --seed, --cores, --learn or --schedule may help"
 
 
 def _show_search(hunted: Hunted, *, as_json: bool) -> int:

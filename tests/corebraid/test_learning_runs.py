@@ -1,0 +1,102 @@
+"""Words that threads share only where they meet in another order than in one learning run."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_factory import refused, run
+from stack_factory import needs_gcc
+
+import corebraid
+from corebraid.base.errors import UsageError
+from corebraid.study.hunting import prepare
+from corebraid.study.subjects import Asked, subject_of
+from recorder.files.reader import Recording
+
+pytestmark = needs_gcc
+_SOURCE = r"""
+#include <pthread.h>
+#include <stdatomic.h>
+static atomic_int first, done;
+static volatile int hidden;
+static void *one(void *me) {
+    int expected = 0;
+    long who = (long)me;
+    for (volatile int k = 0; k < (who == 2 ? 60 : 1); k++);
+    if (atomic_compare_exchange_strong(&first, &expected, (int)who) && who == 1) return 0;
+    if (atomic_load(&first) != 2) return 0;
+    hidden = hidden + 1;
+    atomic_fetch_add(&done, 1);
+    return 0;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (long k = 0; k < 2; k++) pthread_create(&threads[k], 0, one, (void *)(k + 1));
+    for (int k = 0; k < 2; k++) pthread_join(threads[k], 0);
+    return hidden != atomic_load(&done);
+}
+"""
+"""Both use `hidden` only where the second thread, which has more to do before, comes first."""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = tmp_path_factory.mktemp("learning") / "late.c"
+    source.write_text(_SOURCE)
+    subprocess.run(["gcc", "-O1", "-g", "-pthread", source, "-o", source.with_suffix("")], check=True)
+    return source.with_suffix("")
+
+
+def words(program: Path, runs: int) -> set[int]:
+    """The shared words that are learnt from so many runs."""
+    learnt = prepare(subject_of(Asked(str(program), schedule="chaos", learn=runs))).options.shared
+    assert learnt is not None
+    assert np.all(np.diff(learnt.words.astype(np.int64)) > 0)
+    return set(learnt.words.tolist())
+
+
+def test_more_runs_show_more(program: Path) -> None:
+    """What they show together; each has the words of those before it."""
+    one, four, many = (words(program, runs) for runs in (1, 4, 16))
+    symbols = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
+    (hidden,) = (int(line.split()[0], 16) for line in symbols.splitlines() if line.endswith(" hidden"))
+    # Programs are loaded at the beginning of a page.
+    in_page = hidden % 4096 // 8
+    assert one <= four <= many
+    assert in_page not in {word % 512 for word in one}
+    assert in_page in {word % 512 for word in many - one}
+
+
+def test_a_hunt_finds_what_needs_them(program: Path, tmp_path: Path) -> None:
+    """And `record` makes it again, by the command that is printed."""
+    place = tmp_path / "REC"
+    found = corebraid.hunt(program, place, runs=100, learn=16, explain=False, reduce=False)
+    assert found.finding is not None
+    assert corebraid.hunt(program, tmp_path / "none", runs=100, explain=False, reduce=False).finding is None
+    said = run("hunt", "-o", tmp_path / "B", "--learn", 16, "--no-explain", "--no-reduce", program)
+    assert said.code == 0
+    (again,) = (line for line in said.out.splitlines() if line.startswith("once more: "))
+    command = shlex.split(again)[3:]
+    assert command[command.index("--learn") + 1] == "16"
+    assert run(*command).code == 0
+    first, second = (Recording.open(tmp_path / name) for name in ("B", "B.again"))
+    assert first.manifest.options["learn"] == second.manifest.options["learn"] == 16
+    assert first.manifest.id == second.manifest.id
+    for log in tmp_path.glob("B/core*"):
+        assert log.read_bytes() == (tmp_path / "B.again" / log.name).read_bytes()
+
+
+@pytest.mark.parametrize("command", ["record", "hunt"])
+def test_a_schedule_that_does_not_ask(command: str, program: Path, tmp_path: Path) -> None:
+    said = run(command, "-o", tmp_path / "R", "--schedule", "random", "--learn", 2, program)
+    refused(said, "this schedule does not ask which words are shared", "--learn 2")
+    assert not (tmp_path / "R").exists()
+
+
+def test_a_search_learns_as_it_goes(program: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="begin it anew"):
+        corebraid.hunt(program, tmp_path / "R", exhaustive=True, learn=2)
