@@ -17,11 +17,11 @@ from solver.regions.traces import MemoryTraces
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
 def test_every_engine_agrees_with_the_search_over_all_orders(model: str, tmp_path: Path) -> None:
-    counts = campaign(model, 50 * SOAK, 0, tmp_path / "order.cert")
+    counts = campaign(model, 25 * SOAK, 0, tmp_path / "order.cert")
     print(dict(counts))
     assert counts["DISAGREE"] == counts["WRONG"] == 0
     assert counts["not legal"] > 3
-    assert counts["explained"] > 3
+    assert counts["explained"] > 1
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])

@@ -95,7 +95,7 @@ def row_pairs(region: Region, n_cores: int) -> tuple[list[int], set[tuple[int, i
 def test_edges_say_what_all_pairs_of_sync_points_say(model: str) -> None:
     """The closure of `walk_syncs`' edges and streams, against every pair of sync points and every row."""
     waiting = fewer = 0
-    for what, traces in runs(model, 250 * SOAK):
+    for what, traces in runs(model, 120 * SOAK):
         n_cores = traces.n_streams - traces.buffered - 1
         for region, problem in problems_of(traces):
             firsts, pairs = row_pairs(region, n_cores)

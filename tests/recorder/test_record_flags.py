@@ -67,7 +67,7 @@ BROKEN_OFF = (
 
 
 @pytest.mark.parametrize("instruction", BROKEN_OFF)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_flags_survive_a_slice_that_ends_at_the_store(instruction: str, tmp_path: Path) -> None:
     """What works flags out, or changes them, before it stores, is taken back and run again, or is not."""
     ends = set()

@@ -190,7 +190,7 @@ def hold(path: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
     program = build(tmp_path, body)
     for number, (longest, strata) in enumerate(((1, "cycles:400"), (50, "cycles:2000"), (5, "none"))):
@@ -206,7 +206,7 @@ FIRMWARE = ("radix", "uts", "ring", "dma_race", "smc", "timer", "laplace")
 
 
 @pytest.mark.parametrize("program", FIRMWARE)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_firmware(program: str, tmp_path: Path) -> None:
     corebraid.record(IMAGES / f"{program}.elf", tmp_path / "rec", cores=3, strata="cycles:3000", limit=60_000)
     left_out, braided = hold(tmp_path / "rec")

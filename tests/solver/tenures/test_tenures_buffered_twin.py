@@ -94,7 +94,7 @@ def _begun_later(*arguments: Any) -> Any:
         ("make_times", _begun_later),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_a_planted_error_is_caught(
     name: str, planted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
