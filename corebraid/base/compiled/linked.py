@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
@@ -122,8 +123,11 @@ class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
     _pipeline: ClassVar[type[Compiler]] = Compiler
 
     @classmethod
-    def of(cls, function: Callable[..., Any], options: dict[str, Any]) -> Self:
-        """`numba.njit(**options)` of a function, as this kind of dispatcher."""
+    def of(cls, function: Callable[..., Any], options: dict[str, Any]) -> Self | Callable[..., Any]:
+        """`numba.njit(**options)` of a function, as this kind of dispatcher; where Numba is not to compile,
+        the function."""
+        if config.DISABLE_JIT:
+            return function
         given = {"boundscheck": None, **options, "nopython": True}
         cached = given.pop("cache", False)
         made = cls(function, targetoptions=given, pipeline_class=cls._pipeline)
