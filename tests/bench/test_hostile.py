@@ -176,9 +176,9 @@ def test_a_few_mutations(kind: str) -> None:
 
 
 def test_a_few_kills() -> None:
-    found = campaign("kills", "--cases", 4, "--seed", 2)
-    assert (found["cases"], found["failures"]) == (4, [])
-    assert {row["command"] for row in found["counts"]} == {"SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"}
+    found = campaign("kills", "--cases", 2, "--seed", 2)
+    assert (found["cases"], found["failures"]) == (2, [])
+    assert len({row["command"] for row in found["counts"]} & {"SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"}) == 2
 
 
 def test_a_few_instructions() -> None:

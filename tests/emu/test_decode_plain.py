@@ -44,7 +44,7 @@ def _decoded_natively(code: bytes) -> Block | None:
 
 
 @pytest.mark.parametrize("name", _PROGRAMS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_code_of_programs(name: str) -> None:
     """Every place of a program's code, as a block of up to 40 bytes."""
     code, source = _text(_ROOT / name), random.Random(1)

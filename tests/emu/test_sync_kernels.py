@@ -206,6 +206,7 @@ def _accepts(
 
 
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.sampled(1)
 def test_counts_pairs_and_choices_keep_sync_points(model: str) -> None:
     regions = edges = pairs = 0
     for what, traces in runs(model, 250 * SOAK):

@@ -23,6 +23,7 @@ def searched(problem: Problem, *, deduced: bool = True) -> BeamSearch:
 
 
 @pytest.mark.parametrize("width", [1, 1024])
+@pytest.mark.sampled(1)
 def test_a_beam_is_exact_or_says_that_it_is_not(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too narrow a beam falls back and grows; it never claims what is not so."""
     monkeypatch.setattr(beam_module, "_WIDTH", width)

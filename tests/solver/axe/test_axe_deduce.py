@@ -104,6 +104,7 @@ class Naive:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("values", [0, 2, 4])
+@pytest.mark.sampled(3)
 def test_deduction_and_its_twin_know_the_same(model: str, values: int) -> None:
     rng, told = random.Random(17), Counter[str]()
     for number in range(90):
@@ -147,6 +148,7 @@ def test_numbers_for_values() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.sampled(1)
 def test_blocks_of_a_long_trace_know_of_each_other(model: str) -> None:
     """Many blocks, threads one after the other in the file; a late read is at odds with the first block."""
     ops, finals = random_ops(Shape(4, 16, 12_000, tso=model == "tso"), random.Random(2))

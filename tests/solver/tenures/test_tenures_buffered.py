@@ -63,6 +63,7 @@ def false_edges(
 
 
 @pytest.mark.parametrize("losses", [False, True])
+@pytest.mark.sampled(1)
 def test_what_is_deduced_is_true_of_random_runs(losses: bool) -> None:
     edges = 0
     for seed, run in enumerate(runs(500 * SOAK)):

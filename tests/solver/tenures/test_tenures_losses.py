@@ -22,6 +22,7 @@ def lossy(seed: int, *, forgetting: bool = False) -> Run:
 
 
 @pytest.mark.parametrize("forgetting", [False, True])
+@pytest.mark.sampled(1)
 def test_what_is_deduced_from_losses_is_true_of_random_runs(forgetting: bool) -> None:
     edges = 0
     for seed in range(400 * SOAK):

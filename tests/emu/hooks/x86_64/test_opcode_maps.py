@@ -56,7 +56,7 @@ def test_a_sample_of_the_opcode_maps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", _OPTIONS, ids=str)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_a_sample_of_sequences(options: dict[str, Any], tmp_path: Path) -> None:
     assert tried(sequences(12, 300 * SOAK), 2, 12, tmp_path, **options).vectors > 500
 
