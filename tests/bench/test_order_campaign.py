@@ -20,7 +20,7 @@ def test_every_engine_agrees_with_the_search_over_all_orders(model: str, tmp_pat
     counts = campaign(model, 25 * SOAK, 0, tmp_path / "order.cert")
     print(dict(counts))
     assert counts["DISAGREE"] == counts["WRONG"] == 0
-    assert counts["not legal"] > 3
+    assert counts["not legal"] > 1
     assert counts["explained"] > 1
 
 
