@@ -16,6 +16,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from corebraid.base import clock
 from corebraid.base.clock import working_time
+from corebraid.base.compiled.begin import begin
 from corebraid.cli.group import _COMMANDS
 from solver.passes.pool import News, Pool
 
@@ -83,6 +84,12 @@ def test_every_command_tells(name: str) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     ]
     assert called.count("announce_compilation") == 1
+
+
+@pytest.fixture(autouse=True)
+def _told() -> None:
+    """Who waits for Numba is told of it, whoever has imported it here."""
+    begin()
 
 
 def test_the_clock_stands_still_in_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
