@@ -23,7 +23,7 @@ from corebraid.api.record import check_guest
 from corebraid.base.errors import GuestFault, UsageError
 from corebraid.base.wording import Option, Phrase, Text
 from corebraid.study.conditions import DEFAULT, Condition
-from corebraid.study.subjects import Asked, Subject, subject_of
+from corebraid.study.subjects import Asked, Subject, learning_runs, subject_of
 from recorder.capture.guest import LinuxOptions, find_program, recording_name
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def hunt(
     _check(tried, seed, schedule, learn, linux)
     asked = Asked(
         str(program), tuple(arguments), cores=cores, seed=seed, schedule="chaos", learn=learn,
-        model=model,
-        store_buffer=store_buffer, cache=cache, strata=strata, memory=memory, limit=limit, input=input,
+        model=model, store_buffer=store_buffer, cache=cache, strata=strata, memory=memory, limit=limit, input=input,
         guest=guest, linux=linux,
     )  # fmt: skip
     check_exhaustive(asked, schedule, preemptions, exhaustive=exhaustive)
@@ -202,12 +201,8 @@ def _check(runs: int, seed: int, schedule: str, learn: int | None, linux: LinuxO
                 expected="mixed, cover, chaos, pct:D or random", found=repr(schedule),
             )  # fmt: skip
         make_scheduler(schedule, 0, 1)
-    if schedule == "random" and learn is not None:
-        raise UsageError(
-            "this schedule does not ask which words are shared",
-            found=Phrase(Option("schedule", schedule), " ", Option("learn", learn)),
-            remedy="leave one of them out",
-        )
+    if schedule == "random":
+        learning_runs(schedule, learn)
     changing = [text for text in linux.binds if text.endswith(":rw")]
     if linux.keep_writes is not None or changing:
         kept: list[str | Option] = [] if linux.keep_writes is None else [Option("keep_writes")]

@@ -134,7 +134,7 @@ def _options(asked: Asked) -> RecordOptions:
         seed=asked.seed,
         schedule=asked.schedule,
         schedule_seed=_schedule_seed(asked),
-        learning=_learning(asked),
+        learning=learning_runs(asked.schedule, asked.learn),
         longest_slice=asked.slice or DEFAULT_SLICE,
         cache=CacheGeometry.parse(asked.cache),
         memory_bytes=FIRMWARE_MEMORY if asked.memory is None else asked.memory,
@@ -160,17 +160,18 @@ def _schedule_seed(asked: Asked) -> int | None:
     return asked.schedule_seed
 
 
-def _learning(asked: Asked) -> int:
+def learning_runs(schedule: str, learn: int | None) -> int:
+    """From how many runs is learnt which words are shared. Raises UsageError where the schedule does not ask."""
     from emu.schedule.scheduler import learns
 
-    if asked.learn is not None and not learns(asked.schedule):
+    if learn is not None and not learns(schedule):
         raise UsageError(
             "this schedule does not ask which words are shared",
             expected="pct:D, chaos or switches:LIST",
-            found=Phrase(Option("schedule", asked.schedule), " ", Option("learn", asked.learn)),
+            found=Phrase(Option("schedule", schedule), " ", Option("learn", learn)),
             remedy="leave one of them out",
         )
-    return 1 if asked.learn is None else asked.learn
+    return 1 if learn is None else learn
 
 
 def _checkpoint(asked: Asked) -> CheckpointPolicy | None:

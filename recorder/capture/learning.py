@@ -193,7 +193,7 @@ class Learner:
 
     def events(self, words: NDArray[np.uint64]) -> NDArray[np.void]:
         """The shared events that a machine which watches `words` counts in this run: SHARED_EVENT[n]."""
-        if not len(words):
+        if not self._pieces:
             return np.zeros(0, SHARED_EVENT)
         whos = np.repeat([who for who, _ in self._turns], [len(rows) for _, rows in self._turns])
         rows = np.concatenate([rows for _, rows in self._turns])

@@ -8,7 +8,6 @@ never run where it stands.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -38,7 +37,6 @@ class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()
-        self._final_module.__library = weakref.proxy(self)
         self._finalized = True
 
 
