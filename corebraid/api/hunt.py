@@ -116,8 +116,8 @@ def hunt(
     _check(tried, seed, schedule, learn, linux)
     asked = Asked(
         str(program), tuple(arguments), cores=cores, seed=seed, schedule="chaos", learn=learn,
-        model=model, store_buffer=store_buffer, cache=cache, strata=strata, memory=memory, limit=limit, input=input,
-        guest=guest, linux=linux,
+        model=model, store_buffer=store_buffer, cache=cache, strata=strata, memory=memory, limit=limit,
+        input=input, guest=guest, linux=linux,
     )  # fmt: skip
     check_exhaustive(asked, schedule, preemptions, exhaustive=exhaustive)
     if exhaustive and bisect is not None:

@@ -161,7 +161,7 @@ def _schedule_seed(asked: Asked) -> int | None:
 
 
 def learning_runs(schedule: str, learn: int | None) -> int:
-    """From how many runs is learnt which words are shared. Raises UsageError where the schedule does not ask."""
+    """From how many runs is learnt which words are shared. Raises UsageError where nobody asks that."""
     from emu.schedule.scheduler import learns
 
     if learn is not None and not learns(schedule):

@@ -13,8 +13,10 @@ from stack_factory import needs_gcc
 
 import corebraid
 from corebraid.base.errors import UsageError
+from corebraid.base.rows.event import EVENT
 from corebraid.study.hunting import prepare
 from corebraid.study.subjects import Asked, subject_of
+from recorder.capture.learning import Learner, Life
 from recorder.files.reader import Recording
 
 pytestmark = needs_gcc
@@ -100,3 +102,16 @@ def test_a_schedule_that_does_not_ask(command: str, program: Path, tmp_path: Pat
 def test_a_search_learns_as_it_goes(program: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="begin it anew"):
         corebraid.hunt(program, tmp_path / "R", exhaustive=True, learn=2)
+
+
+def test_calls_are_events_where_no_word_is_shared() -> None:
+    learner = Learner()
+    learner.tasks = lambda stream: (stream, [Life(0, stack=1 << 40), Life(1, stack=1 << 41)])
+    for stream in (0, 1):
+        rows = np.zeros(2, EVENT)
+        rows["addr"], rows["size"], rows["count"] = 0x1000 + stream * 64, 8, (3, 4)
+        learner.take(stream, rows)
+        learner.call(stream, 1)
+    words = learner.words()
+    assert len(words) == 0
+    assert learner.events(words)["who"].tolist() == [0, 1]
