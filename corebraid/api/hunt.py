@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,9 +28,8 @@ from corebraid.study.subjects import Asked, Subject, learning_runs, subject_of
 from recorder.capture.guest import LinuxOptions, find_program, recording_name
 
 if TYPE_CHECKING:
-    from corebraid.study.covering.planning import Planner
     from corebraid.study.findings import Hunted
-    from corebraid.study.hunting import Tries
+    from corebraid.study.stages import Schedules
 
 
 def hunt(
@@ -75,13 +75,13 @@ def hunt(
     directory: PROGRAM.rec if None. runs: at most so many, 200 if None. schedule: as of `corebraid hunt`.
     until: conditions ("exit!=0", "deadlock", ...; one of them is enough), those of `corebraid hunt` if empty.
     jobs: processes, one for each processor if None. learn: runs from which it is learnt which words are
-    shared, one if None. limit: instructions after which a run is taken not to
-    end. explain: whether to look for suspicious accesses. reduce: whether to look for the smallest schedule
-    that fails the same way, whose recording is `directory`.reduced then; reduce_time: seconds for the runs
-    that takes. bisect: a recording of a run that passes, or "none" for the run without preemptions: of the
-    schedules between that one and the failing one the two are looked for that differ in one switch, which
-    makes it fail. Others: as in `corebraid.record`. progress: called with how many runs are over. note: told
-    what the user should know.
+    shared; if None one, from the 33rd run on 4, and from the 65th on 16. limit: instructions after which
+    a run is taken not to end. explain: whether to look for suspicious accesses. reduce: whether to look
+    for the smallest schedule that fails the same way, whose recording is `directory`.reduced then;
+    reduce_time: seconds for the runs that takes. bisect: a recording of a run that passes, or "none" for
+    the run without preemptions: of the schedules between that one and the failing one the two are looked
+    for that differ in one switch, which makes it fail. Others: as in `corebraid.record`. progress: called
+    with how many runs are over. note: told what the user should know.
 
     exhaustive: make every execution once (docs/exhaustive.md), with at most `preemptions` switches away from
     a thread that could go on, any number if None; `runs` and `time_limit` (seconds) are then of all of it,
@@ -91,9 +91,8 @@ def hunt(
     `Hunted.finding` is None if no run failed. Raises UsageError, ImageError, GuestFault (a run cannot be
     emulated).
     """
-    from corebraid.study.attempts import COVER, attempts
-    from corebraid.study.covering.planning import Planner
     from corebraid.study.smallest.bisected import good_manifest
+    from corebraid.study.stages import Schedules
 
     check_place("program", program)
     arguments, env, bind = texts_of("arguments", arguments), texts_of("env", env), texts_of("bind", bind)
@@ -134,8 +133,8 @@ def hunt(
         _check_reduced_place(place)
     if bisect is not None:
         good_manifest(bisect)
-    tries = Planner(tried, seed) if schedule == COVER else partial(attempts, tried, seed, schedule)
-    found = _hunted(asked, subject, place, wanted, tries, jobs, progress, note)
+    schedules = Schedules(tried, seed, schedule, learn)
+    found = _hunted(asked, subject, place, wanted, schedules, jobs, progress, note)
     if reduce:
         found = found.reduced(reduce_time)
         small = None if found.finding is None else found.finding.reduction
@@ -151,22 +150,23 @@ def _hunted(
     subject: Subject,
     directory: Path,
     wanted: tuple[Condition, ...],
-    tries: Tries | Planner,
+    schedules: Schedules,
     jobs: int | None,
     progress: Callable[[int], None],
     note: Callable[[Text], None],
 ) -> Hunted:
     from corebraid.study.causes.passing import Comparison
     from corebraid.study.findings import Finding, Hunted, Speed, again_of
-    from corebraid.study.hunting import check_free, hunt_in, keep, prepare, scratch
+    from corebraid.study.hunting import check_free, keep, scratch
     from corebraid.study.replays.in_processes import usable_processors
+    from corebraid.study.stages import hunt_in_stages
 
     began = time.monotonic()
     check_free(directory)
     with scratch(directory) as place:
-        subject = prepare(subject)
-        _check_patience(subject, wanted, note)
-        run, done = hunt_in(place, subject, tries, wanted, jobs or usable_processors(), progress)
+        patient = partial(_check_patience, wanted=wanted, note=note)
+        n_jobs = jobs or usable_processors()
+        subject, run, done = hunt_in_stages(place, subject, schedules, wanted, n_jobs, progress, patient)
         if run is not None and run.held:
             keep(place, run, directory)
     speed = Speed(done, time.monotonic() - began)
@@ -174,12 +174,12 @@ def _hunted(
         return Hunted(speed)
     if run.refused:
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
-    limit = subject.options.limit
-    repeats = partial(again_of, asked, limit=limit)
+    limit, learning = subject.options.limit, subject.options.learning
+    repeats = partial(again_of, replace(asked, learn=None if learning == 1 else learning), limit=limit)
     again = repeats(directory, run)
-    comparison = Comparison(subject, wanted, jobs or usable_processors(), run.attempt)
+    comparison = Comparison(subject, wanted, n_jobs, run.attempt)
     return Hunted(speed, Finding(
-        directory, run, again, speed, limit=limit, comparison=comparison, repeats=repeats,
+        directory, run, again, speed, limit=limit, learning=learning, comparison=comparison, repeats=repeats,
     ))  # fmt: skip
 
 

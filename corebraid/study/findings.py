@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _DECIDES = "what decides (tried: the other way round it does not fail so):"
 _SUSPICIOUS = "suspicious, not proven (a legal order of the accesses; the likeliest first):"
 #: What a run of a hunt has of what was asked for.
-_ASKED = ("arguments", "cores", "model", "store_buffer", "cache", "strata", "memory", "guest")
+_ASKED = ("arguments", "cores", "learn", "model", "store_buffer", "cache", "strata", "memory", "guest")
 #: Of that, what only Linux guests have, and how `corebraid.record` calls it.
 _ASKED_OF_LINUX = {
     "environment": "env", "binds": "bind", "given": "given", "system": "system", "clock": "clock",
@@ -52,9 +52,10 @@ class Speed:
 @dataclass(frozen=True)
 class Finding:
     """The failing run. again: what records it once more. suspicions: None where nobody looked, or where that
-    cannot be said: unexplained is why. limit: instructions that a run had, 0 for any number. comparison:
-    makes runs that do not fail. repeats: says how a run of this hunt is recorded once more. reduction: what
-    is left of the run, None where nobody has reduced it; bisection: the same of another question."""
+    cannot be said: unexplained is why. limit: instructions that a run had, 0 for any number. learning: runs
+    from which was learnt what threads share. comparison: makes runs that do not fail. repeats: says how a run
+    of this hunt is recorded once more. reduction: what is left of the run, None where nobody has reduced it;
+    bisection: the same of another question."""
 
     recording: Path
     run: Run
@@ -62,6 +63,7 @@ class Finding:
     speed: Speed
     suspicions: list[Suspicion] | None = None
     limit: int = 0
+    learning: int = 1
     unexplained: CorebraidError | None = None
     comparison: Comparison | None = None
     repeats: Again | None = None
@@ -131,6 +133,7 @@ class Finding:
             "schedule": tried.schedule,
             "seed": tried.seed,
             **({} if tried.schedule_seed is None else {"schedule_seed": tried.schedule_seed}),
+            **({} if self.learning == 1 else {"learn": self.learning}),
             "condition": self.run.held,
             "recording": str(self.recording),
             "end": manifest.end.facts() if manifest.end else None,

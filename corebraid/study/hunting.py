@@ -205,7 +205,7 @@ def _hunt_whole(
         done = 0
         for tried in tries:
             run = attempt(subject, tried, place / str(tried.number), conditions)
-            done = tried.number + 1
+            done += 1
             progress(done)
             if run.held or run.refused:
                 return run, done

@@ -35,7 +35,7 @@ _UNPROVEN = 4
 #: Options that a recording does not have, or has from the run that was found.
 _OWN = (
     "directory", "runs", "seed", "schedule", "until", "jobs", "limit", "sink", "explain", "reduce",
-    "reduce_time", "bisect", "as_json", "exhaustive", "preemptions",
+    "reduce_time", "bisect", "as_json", "exhaustive", "preemptions", "learn",
 )  # fmt: skip
 
 
@@ -309,6 +309,7 @@ def _again(program: str, arguments: tuple[str, ...], finding: Finding, recording
     words += ["--schedule", tried.schedule, "--seed", str(tried.seed)]
     words += [] if tried.schedule_seed is None else ["--schedule-seed", str(tried.schedule_seed)]
     words += ["--bus", tried.bus] if tried.bus else []
+    words += ["--learn", str(finding.learning)] if finding.learning != 1 else []
     if finding.limit:
         words += ["--limit", str(finding.limit)]
     return shlex.join([*words, "--", program, *arguments])

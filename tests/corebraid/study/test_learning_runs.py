@@ -15,11 +15,13 @@ import corebraid
 from corebraid.base.errors import UsageError
 from corebraid.base.rows.event import EVENT
 from corebraid.study.hunting import prepare
+from corebraid.study.stages import stages_of, with_learnt
 from corebraid.study.subjects import Asked, subject_of
 from recorder.capture.learning import Learner, Life
 from recorder.files.reader import Recording
 
 pytestmark = needs_gcc
+LINUX = Path(__file__).parents[3] / "firmware" / "linux" / "x86_64"
 _SOURCE = r"""
 #include <pthread.h>
 #include <stdatomic.h>
@@ -78,7 +80,8 @@ def test_a_hunt_finds_what_needs_them(program: Path, tmp_path: Path) -> None:
     place = tmp_path / "REC"
     found = corebraid.hunt(program, place, runs=100, learn=16, explain=False, reduce=False)
     assert found.finding is not None
-    assert corebraid.hunt(program, tmp_path / "none", runs=100, explain=False, reduce=False).finding is None
+    none = corebraid.hunt(program, tmp_path / "none", runs=100, learn=1, explain=False, reduce=False)
+    assert none.finding is None
     said = run("hunt", "-o", tmp_path / "B", "--learn", 16, "--no-explain", "--no-reduce", program)
     assert said.code == 0
     (again,) = (line for line in said.out.splitlines() if line.startswith("once more: "))
@@ -90,6 +93,54 @@ def test_a_hunt_finds_what_needs_them(program: Path, tmp_path: Path) -> None:
     assert first.manifest.id == second.manifest.id
     for log in tmp_path.glob("B/core*"):
         assert log.read_bytes() == (tmp_path / "B.again" / log.name).read_bytes()
+
+
+def test_a_hunt_that_finds_nothing_learns_more(program: Path, tmp_path: Path) -> None:
+    """It finds then what it had no word of, and says how it was found; with one process as with two."""
+    hunts = [
+        corebraid.hunt(program, tmp_path / f"R{jobs}", jobs=jobs, runs=400, explain=False, reduce=False)
+        for jobs in (1, 2)
+    ]
+    found = [hunted.finding for hunted in hunts]
+    assert found[0] is not None
+    assert found[1] is not None
+    first, second = found[0].run.attempt, found[1].run.attempt
+    assert first == second
+    stage = next(one for one in stages_of(400, "mixed", None) if first.number < one.end)
+    assert stage.learning == found[0].learning == found[0].facts()["learn"] > 1
+    assert f"learn={stage.learning}" in str(found[0].again)
+    said = run("hunt", "-o", tmp_path / "C", "--runs", 400, "--no-explain", "--no-reduce", program)
+    (again,) = (line for line in said.out.splitlines() if line.startswith("once more: "))
+    command = shlex.split(again)[3:]
+    assert command[command.index("--learn") + 1] == str(stage.learning)
+    assert run(*command).code == 0
+    logs = [(tmp_path / name / "core-1.log").read_bytes() for name in ("R1", "C", "C.again")]
+    assert logs[0] == logs[1] == logs[2]
+
+
+@pytest.mark.parametrize("runs", [1, 32, 33, 64, 65, 1000])
+def test_stages_are_all_runs_each_once(runs: int) -> None:
+    stages = stages_of(runs, "mixed", None)
+    assert [number for one in stages for number in range(one.first, one.end)] == list(range(runs))
+    assert [one.learning for one in stages] == [1, 4, 16][: len(stages)]
+    assert stages_of(runs, "mixed", 2) == [(0, runs, 2)]
+    assert stages_of(runs, "random", None) == stages_of(runs, "cover", None) == [(0, runs, 1)]
+
+
+def test_what_shows_no_other_word_changes_nothing(tmp_path: Path) -> None:
+    """A hunt of a program whose words one run shows, beyond its first part: no `--learn`."""
+    found = corebraid.hunt(
+        LINUX / "bug_publication",
+        tmp_path / "R",
+        runs=40,
+        until=["output~no such thing"],
+        explain=False,
+        reduce=False,
+    )
+    assert found.finding is None
+    assert found.speed.runs == 40
+    subject = prepare(subject_of(Asked(str(LINUX / "bug_publication"), schedule="chaos")))
+    assert with_learnt(subject, 4) is subject
 
 
 @pytest.mark.parametrize("command", ["record", "hunt"])
