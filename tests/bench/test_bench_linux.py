@@ -23,6 +23,7 @@ EXPECTED = json.loads((OURS.parent / "expected.json").read_text())
 
 
 @pytest.mark.parametrize("name", ["static_hello", "mutexes", "jit", "segv_handler"])
+@pytest.mark.sampled(2)
 def test_the_bare_emulator_runs_a_program_as_natively(name: str) -> None:
     printed: list[bytes] = []
     done = run_bare_linux(spec_of([str(OURS / name)]), X86_64, LINUX_X86_64, printed.append, printed.append)
@@ -31,6 +32,7 @@ def test_the_bare_emulator_runs_a_program_as_natively(name: str) -> None:
         assert b"".join(printed).decode() == EXPECTED[name]["stdout"]
 
 
+@pytest.mark.soak
 def test_every_means_runs_and_agrees(tmp_path: Path) -> None:
     spec = spec_of([str(OURS / "static_pie_threads")])
     results = {name: run(spec, tmp_path) for name, run in MEANS.items()}
@@ -104,6 +106,7 @@ def test_tables_of_a_case_done_by_hand() -> None:
     assert gdb_table([]).rows == []
 
 
+@pytest.mark.soak
 def test_a_whole_run_on_a_small_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "OUT", tmp_path / "out")
     console = Console(file=io.StringIO(), width=200)

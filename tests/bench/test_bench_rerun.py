@@ -253,6 +253,7 @@ class Twin:
 @pytest.mark.parametrize("snooped", [False, True], ids=["holders", "snooped"])
 @pytest.mark.parametrize("hashes", [0, 1, HASHES])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sampled(3)
 def test_the_log_is_the_twins(seed: int, hashes: int, snooped: bool) -> None:
     made = turns(seed)
     found = watched(made, Rerun(guest(N_CORES), SMALL, hashes, snooped, keep=True))
@@ -304,6 +305,7 @@ def test_an_episode_ends_when_its_counter_is_full() -> None:
 @pytest.mark.parametrize("snooped", [False, True], ids=["holders", "snooped"])
 @pytest.mark.parametrize("hashes", [0, HASHES])
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sampled(6)
 def test_time_stamps_keep_all_conflicts_in_order(seed: int, hashes: int, snooped: bool) -> None:
     """What the log is for: of two accesses in conflict the first has the smaller stamp. No twin is asked."""
     made = turns(seed, lines=24, n=400)

@@ -193,6 +193,7 @@ def test_a_table_refuses_a_short_row() -> None:
         table.add("x")
 
 
+@pytest.mark.soak
 def test_sure_runs_on_small_regions() -> None:
     pairs, counts = sure.main(quiet(), events=40, seeds=1, classes=("mixed", "locks"), count_events=24)
     for row in pairs.rows:
@@ -202,6 +203,7 @@ def test_sure_runs_on_small_regions() -> None:
     assert [row[1] for row in counts.rows] == ["1 of 1"] * 2
 
 
+@pytest.mark.soak
 def test_the_ordering_path_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "OUT", tmp_path)
     stages, jobs = ordering_path.main(Console(quiet=True), ("fig1",), "", 2)
@@ -230,6 +232,7 @@ def test_what_losses_settle_is_shown_beside_what_values_leave_open(tmp_path: Pat
     assert float(before.split()[0]) > 10 * float(after.split()[0])
 
 
+@pytest.mark.soak
 def test_orders_are_held_against_the_truth() -> None:
     """By values, tenures and losses; an engine whose evidence a recording lacks is left out."""
     arguments = [

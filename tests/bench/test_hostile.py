@@ -152,6 +152,7 @@ def _every_third(cases: Iterable[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("left", _every_third(LEFT))
+@pytest.mark.sampled(1)
 def test_cases_in_one_process_are_as_good_as_alone(left: str) -> None:
     """A case that ends or spoils its process has it for itself, and is blamed only for what it does alone."""
     quiet = "number == 7 and how.code == 0 and not how.stopped" if "_exit" in left else "False"
@@ -161,6 +162,7 @@ def test_cases_in_one_process_are_as_good_as_alone(left: str) -> None:
 
 
 @pytest.mark.parametrize("planted", _every_third(PLANTED))
+@pytest.mark.sampled(2)
 def test_a_planted_failure_is_reported(planted: str) -> None:
     seconds = 2 if "while" in planted else 60
     faults = in_one_thread(_SCRIPT.format(planted=planted, small=str(SMALL), seconds=seconds))
@@ -168,13 +170,14 @@ def test_a_planted_failure_is_reported(planted: str) -> None:
     assert all(fault.startswith(PLANTED[planted]) for fault in faults), faults
 
 
-@pytest.mark.parametrize("kind", ["mutations", "commands"])
+@pytest.mark.parametrize("kind", [pytest.param("mutations", marks=pytest.mark.soak), "commands"])
 def test_a_few_mutations(kind: str) -> None:
     found = campaign(kind, "--cases", 3 if kind == "mutations" else 2, "--seed", 3)
     assert found["cases"] == (3 if kind == "mutations" else 2)
     assert found["failures"] == []
 
 
+@pytest.mark.soak
 def test_a_few_kills() -> None:
     found = campaign("kills", "--cases", 2, "--seed", 2)
     assert (found["cases"], found["failures"]) == (2, [])
@@ -187,6 +190,7 @@ def test_a_few_instructions() -> None:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc to make guests")
+@pytest.mark.soak
 def test_a_few_resources() -> None:
     """A full disk, a removed output, too few descriptors, a guest that takes all descriptors."""
     numbers = [part for number in (4, 9, 42, 44) for part in ("--only", number)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bench.opr import measure, members
 from bench.opr_campaign import one_run, programs
 
@@ -13,6 +15,7 @@ def test_members_are_spread() -> None:
     assert members(16, 64) == ",".join(str(4 * k) for k in range(16))
 
 
+@pytest.mark.soak
 def test_tables() -> None:
     cost, scores = measure(("pgas_ep",), 4, (1, 2), 3, 1)
     (row,) = cost.rows

@@ -47,6 +47,7 @@ def test_work_makes_the_ratio() -> None:
         assert came_out == pytest.approx(ratio, rel=0.05)
 
 
+@pytest.mark.soak
 def test_once_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [measure("rpc_iterate", 1.0, seconds=0.02, cores=2, most=6)]
     table = overhead_table(points)

@@ -170,6 +170,7 @@ def test_an_engine_that_ignores_its_evidence_shows_as_wrong(tmp_path: Path) -> N
     assert undetermined == 0
 
 
+@pytest.mark.soak
 def test_the_whole_of_one_program(tmp_path: Path) -> None:
     one = measure(SMALL, tmp_path, rounds=1)
     assert not one.failed

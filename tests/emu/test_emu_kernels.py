@@ -150,7 +150,7 @@ class _Table:
 def test_blocks_learnt_natively_are_those_that_are_inserted() -> None:
     native, outside = _Table(), _Table()
     source, stops, seen = random.Random(6), 0, set()
-    for _ in range(20_000):
+    for _ in range(8_000):
         address, size = source.randrange(12_000), source.randint(1, 30)
         code = outside.memory[address : address + size].tobytes()
         block = decode_block(code, address)

@@ -209,7 +209,7 @@ def _accepts(
 @pytest.mark.sampled(1)
 def test_counts_pairs_and_choices_keep_sync_points(model: str) -> None:
     regions = edges = pairs = 0
-    for what, traces in runs(model, 250 * SOAK):
+    for what, traces in runs(model, 125 * SOAK):
         for _, problem in problems_of(traces):
             plain = problem if len(problem.source) else replace(problem, source=np.full(problem.n_ops, -1))
             if not 1 < problem.n_ops < 10 or (orders := all_orders(plain)) is None:

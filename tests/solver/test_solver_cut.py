@@ -86,7 +86,7 @@ def orders(problem: Problem, limit: int = 3000) -> list[list[int]]:
 
 def test_what_must_precede_does_so_in_every_legal_order() -> None:
     pairs = 0
-    for seed in range(100 * SOAK):
+    for seed in range(50 * SOAK):
         problem = random_problem(seed, damaged=False)
         before = deduce(problem).before
         used = np.flatnonzero(np.diff(problem.stream_ptr))
@@ -99,7 +99,7 @@ def test_what_must_precede_does_so_in_every_legal_order() -> None:
                     pairs += int(reach > problem.stream_ptr[s])
                     if reach > problem.stream_ptr[s] and reach - 1 != op:
                         assert rank[reach - 1] < rank[op], f"random_problem({seed}, damaged=False)"
-    assert pairs > 3000
+    assert pairs > 1500
 
 
 @pytest.mark.parametrize("manner", [GO_ON, EVENLY, SHAKEN])

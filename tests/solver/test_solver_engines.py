@@ -43,7 +43,7 @@ def test_the_interleaving_that_ran_is_legal() -> None:
 
 def test_engines_agree_with_the_oracle_on_damaged_traces(tmp_path: Path) -> None:
     legal, illegal = 0, 0
-    for seed in range(400 * SOAK):
+    for seed in range(200 * SOAK):
         made = make(seed, shape_of(seed, (4, 8, 14)))
         bad, way = damage(made.traces, random.Random(seed))
         expected = Verdict.LEGAL if oracle(bad) else Verdict.ILLEGAL
@@ -53,8 +53,8 @@ def test_engines_agree_with_the_oracle_on_damaged_traces(tmp_path: Path) -> None
         legal += expected is Verdict.LEGAL
         illegal += expected is Verdict.ILLEGAL
     print(f"damaged traces: {legal} still legal, {illegal} illegal; every engine agrees with the oracle")
-    assert legal > 20 * SOAK
-    assert illegal > 100 * SOAK
+    assert legal > 10 * SOAK
+    assert illegal > 50 * SOAK
 
 
 def shuffled(made: Made, seed: int) -> MemoryTraces:
@@ -70,7 +70,7 @@ def shuffled(made: Made, seed: int) -> MemoryTraces:
 
 def test_engines_agree_with_the_oracle_where_only_an_engine_can_tell(tmp_path: Path) -> None:
     refuted = dict.fromkeys(ENGINES, 0)
-    for seed in range(300 * SOAK):
+    for seed in range(150 * SOAK):
         shape = Shape(
             streams=2 + seed % 2, steps=12, domain=2 + seed % 3, hot=16, aligned=True, sizes=(8,), strata=0,
             glued=0, private=0, uncached=0,

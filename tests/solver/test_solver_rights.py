@@ -137,7 +137,7 @@ def test_orders_keep_apart_what_may_not_overlap(earlier: int, engine: str, runs:
 @pytest.mark.sampled(1)
 def test_presence_leaves_just_the_orders_without_overlaps(agents: bool) -> None:
     fewer = 0
-    for seed in range(250 * SOAK):
+    for seed in range(125 * SOAK):
         run = random_run(seed, cores=3 - agents, pages=1, steps=14, agents=agents)
         problem = run.problem
         orders = all_orders(problem, 3000)

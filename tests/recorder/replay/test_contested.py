@@ -190,7 +190,7 @@ def hold(path: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
     program = build(tmp_path, body)
     for number, (longest, strata) in enumerate(((1, "cycles:400"), (50, "cycles:2000"), (5, "none"))):

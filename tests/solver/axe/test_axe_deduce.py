@@ -107,7 +107,7 @@ class Naive:
 @pytest.mark.sampled(3)
 def test_deduction_and_its_twin_know_the_same(model: str, values: int) -> None:
     rng, told = random.Random(17), Counter[str]()
-    for number in range(90):
+    for number in range(45):
         shape = Shape(
             3, 2, rng.randrange(6, 26), values=values, rmw=0.2, tso=model == "tso", drain=0.1, finals=0.5
         )

@@ -51,14 +51,14 @@ def slow_count(problem: Problem) -> int:
 
 def test_counts_are_those_of_all_orders() -> None:
     zero = one = many = 0
-    for where, problem, orders in small_problems(1000 * SOAK):
+    for where, problem, orders in small_problems(500 * SOAK):
         count = count_orders(problem)
         assert (count.orders, count.exact) == (len(orders), True), where
         zero += not orders
         one += len(orders) == 1
         many += len(orders) > 1
     print(f"{zero} regions without an order, {one} with one, {many} with more")
-    assert min(zero, one, many) > 50
+    assert min(zero, one, many) > 25
 
 
 @pytest.mark.parametrize("kind", CLASSES)

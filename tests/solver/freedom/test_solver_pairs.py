@@ -53,7 +53,7 @@ def expected_pairs(problem: Problem, orders: list[list[int]]) -> dict[tuple[int,
 def test_pairs_are_those_of_all_orders() -> None:
     seen = dict.fromkeys(Order, 0)
     illegal = cases = 0
-    for where, problem, orders in small_problems(700 * SOAK):
+    for where, problem, orders in small_problems(350 * SOAK):
         freedom = freedom_of(problem)
         assert (freedom.verdict is Verdict.LEGAL) == bool(orders), where
         assert listed(freedom) == expected_pairs(problem, orders), where
@@ -63,15 +63,15 @@ def test_pairs_are_those_of_all_orders() -> None:
         illegal += not orders
         cases += 1
     print(f"{cases} regions, {illegal} without an order: {seen}")
-    assert seen[Order.MUST] > 1000
-    assert seen[Order.MAY] > 500
-    assert illegal > 50
+    assert seen[Order.MUST] > 500
+    assert seen[Order.MAY] > 250
+    assert illegal > 25
 
 
 def test_the_reduced_graph_alone_decides_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without deduction and searches: stubborn sets lose no class of orders."""
     may = 0
-    for where, problem, orders in small_problems(500 * SOAK):
+    for where, problem, orders in small_problems(250 * SOAK):
         chains = chains_of(problem)
         for clocks in (Deduction(problem).clocks, deduced_clocks(problem, 10_000)):
             if clocks is None:
@@ -100,7 +100,7 @@ def test_the_reduced_graph_alone_decides_every_pair(monkeypatch: pytest.MonkeyPa
 
 def test_deduction_is_sound_for_every_order() -> None:
     deduced = 0
-    for where, problem, orders in small_problems(400 * SOAK):
+    for where, problem, orders in small_problems(200 * SOAK):
         chains = chains_of(problem)
         for most in (0, 10_000):
             clocks = deduced_clocks(problem, most)
@@ -121,7 +121,7 @@ def test_deduction_is_sound_for_every_order() -> None:
 def test_what_follows_from_a_supposed_pair_holds_in_every_order_with_it() -> None:
     """And it is closed: no operation knows less than those that must precede it."""
     deduced = refuted = 0
-    for where, problem, orders in small_problems(150 * SOAK):
+    for where, problem, orders in small_problems(75 * SOAK):
         known, chains = Deduction(problem).go_on(10_000), chains_of(problem)
         streams = chains.op_stream
         if known.contradiction >= 0:
@@ -156,7 +156,7 @@ def test_what_follows_from_a_supposed_pair_holds_in_every_order_with_it() -> Non
 
 def test_every_direction_of_a_may_has_a_witness() -> None:
     checked = impossible = 0
-    for where, problem, orders in small_problems(150 * SOAK):
+    for where, problem, orders in small_problems(75 * SOAK):
         if not orders:
             continue
         for (a, b), seen in directions(problem, orders).items():

@@ -18,7 +18,7 @@ from solver.regions.links import with_links
 
 def test_counts_pairs_and_choices_are_those_of_all_orders() -> None:
     regions = pairs = weak = 0
-    for seed in range(300 * SOAK):
+    for seed in range(150 * SOAK):
         for _, problem in iter_problems(Run(seed).traces()):
             orders = all_orders(problem) if 1 < problem.n_ops < 14 else None
             if not orders:

@@ -75,7 +75,7 @@ def test_damaged_losses_are_noticed(damage: Callable[[Run, random.Random], bool]
 def test_losses_that_contradict_cost_nothing_of_what_tenures_prove() -> None:
     """Not even where it is the places of losses that contradict each other."""
     dropped = 0
-    for seed in range(500):
+    for seed in range(200):
         run = Run(seed)
         scatter_losses(run, random.Random(seed))
         for region, plain in zip(
