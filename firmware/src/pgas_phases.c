@@ -4,7 +4,7 @@
 #include "console.h"
 #include "pgas.h"
 
-#define ROUNDS 12
+#define ROUNDS 8
 #define WORDS 64 /* of a message: more than a put moves at once */
 
 /* Offsets in a segment: of what is put in phases, and words and flags of messages. */
@@ -12,14 +12,11 @@ static unsigned long mark, sent, received, relaxed_word, relaxed_flag, strict_wo
 
 static volatile long *at(long core, unsigned long offset) { return (volatile long *)pgas_at(core, offset); }
 
-/* Each core puts words to the next, says so, works by itself, and only then looks at what it was sent. Before, it
- * writes one word there twice, and must find what it wrote last. */
+/* Each core puts words to the next, says so, works by itself, and only then looks at what it was sent. Then it writes
+ * one word there twice, with a put under way, and must find what it wrote last. */
 static long phases(long me, long cores) {
     long wrong = 0, work = 0, next = (me + 1) % cores;
     for (long round = 1; round <= ROUNDS; round++) {
-        pgas_write_relaxed(me, at(next, mark), -round);
-        pgas_write_relaxed(me, at(next, mark), round);
-        wrong += pgas_read_relaxed(me, at(next, mark)) != round;
         for (long i = 0; i < WORDS; i++)
             at(me, sent)[i] = round * 100 + i;
         pgas_put_nb(at(next, received), at(me, sent), WORDS * 8);
@@ -29,6 +26,11 @@ static long phases(long me, long cores) {
         pgas_wait(me);
         for (long i = WORDS - 1; i >= 0; i--)
             wrong += pgas_read_relaxed(me, at(me, received) + i) != round * 100 + i;
+        pgas_barrier();
+        pgas_put_nb(at(next, received), at(me, sent), WORDS * 8);
+        pgas_write_relaxed(me, at(next, mark), -round);
+        pgas_write_relaxed(me, at(next, mark), round);
+        wrong += pgas_read_relaxed(me, at(next, mark)) != round;
         pgas_barrier();
     }
     return wrong + (work == -1);
