@@ -64,7 +64,6 @@ def command(
       corebraid opr REC
       corebraid opr REC --relaxed --score
       corebraid opr REC --rset 0 --list
-      corebraid opr REC --threads 1001,1002
     """
     console.announce_compilation()
     from corebraid.api.evidence import opr
