@@ -15,6 +15,7 @@ from bench.true_order import held_traces, in_true_order
 from corebraid.base.rows.event import EVENT, FETCH, READ, UNCACHED, WRITE
 from corebraid.names.threads import Threads, all_threads, cores_of_threads
 from corebraid.study.evidence.opr_threads import thread_group
+from emu.bus.sync_points import ENTER, LEAVE
 from recorder.evidence.opr.log import read_opr
 from recorder.files.reader import Recording, iter_sealed_truth
 from solver.evidence.opr.by_thread import InOrder, ThreadValues
@@ -148,6 +149,25 @@ def test_who_waits_is_behind_whom_it_waits_for_whatever_the_sync_points_say() ->
     order = InOrder(pieces, OrderLog(circular), take)
     order.run(points[:0], (0, 1))
     assert (order.given_up, Counter(taken[-2:])) == (1, Counter({(0, 0): 1, (1, 0): 1}))
+
+
+def test_sync_points_say_who_comes_first() -> None:
+    taken: list[tuple[int, int]] = []
+
+    def take(rows: np.ndarray) -> None:
+        taken.extend((int(row["core"]), int(row["count"])) for row in rows)
+
+    pieces = [iter([_events(k, *((c, 8, READ, 0) for c in range(3)))]) for k in (2, 5)]
+    nothing = OrderLog([np.zeros(0, WAIT)] * 2)
+    points = np.zeros(4, [("core", "u1"), ("count", "<u8"), ("way", "u1")])
+    # Core 5 enters at its count 2; core 2 only leaves; one that is no member enters; then core 2 enters at 1.
+    points["core"], points["count"], points["way"] = (
+        (5, 2, 3, 2),
+        (2, 3, 9, 1),
+        (ENTER, LEAVE, ENTER, ENTER | LEAVE),
+    )
+    InOrder(pieces, nothing, take).run(points, (2, 5))
+    assert taken == [(5, 0), (5, 1), (2, 0), (2, 1), (2, 2), (5, 2)]
 
 
 def test_values_by_hand() -> None:
