@@ -132,7 +132,7 @@ def largest_log(recording: Recording) -> int:
     return max(sizes)
 
 
-def _looks(recording: Recording) -> tuple[float, float]:
+def looks(recording: Recording) -> tuple[float, float]:
     """Accesses of the members for an instruction, and new values for a thousand accesses."""
     result = replay_group(recording)
     accesses = sum(member.accesses for member in result.members)
@@ -210,7 +210,7 @@ def measure(
             shadow = shadow_bytes(program, cores, members(groups[-1], cores), folder / "shadow")
             cost.add(
                 name, sum(last.manifest.instructions) / 1e6, plain, *factors, shadow / 1e3,
-                largest_log(last) / 1e3, last.manifest.files["evidence-opr.log"].bytes / 1e3, *_looks(last),
+                largest_log(last) / 1e3, last.manifest.files["evidence-opr.log"].bytes / 1e3, *looks(last),
                 *PAPER.get(name, ("", "", "")),
             )  # fmt: skip
             _score_rows(scores, name, last, groups[-1])

@@ -56,16 +56,16 @@ class Accesses:
     def finish(self) -> None:
         """Nothing."""
 
-    def shared(self, group: str) -> SharedAccesses:
-        """Accesses to variables that two cores touch in the run, as an escape analysis would find them. Of
-        reads that do nothing but wait (of the word that the core's last shared access read, finding the same)
-        only the first is kept, and none of the instructions between."""
+    def shared(self, group: str, *, private: bool = False) -> SharedAccesses:
+        """Accesses to variables that two cores touch in the run, as an escape analysis would find them; with
+        `private` accesses to all. Of reads that do nothing but wait (of the word that the core's last access
+        of these read, finding the same) only the first is kept, and none of the instructions between."""
         cores = [np.concatenate([np.zeros((4, 0), np.int64), *kept], axis=1) for kept in self._kept]
         variables = [self._variables(core[0], group) for core in cores]
         first_by, shared = {}, set()
         for number, mine in enumerate(variables):
             for variable in np.unique(mine).tolist():
-                if first_by.setdefault(variable, number) != number:
+                if first_by.setdefault(variable, number) != number or private:
                     shared.add(variable)
         wanted = np.array(sorted(shared), np.int64)
         parts, rest, spun = [], [], 0

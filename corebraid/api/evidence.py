@@ -123,18 +123,24 @@ def _survey(
 
 
 def opr(
-    recording: Recording | Path | str, *, rset: str | None = None, exact: bool = True, score: bool = False
+    recording: Recording | Path | str,
+    *,
+    rset: str | None = None,
+    threads: str | None = None,
+    exact: bool = True,
+    score: bool = False,
 ) -> Group:
     """Replay a group of cores together, without any other, and say who wrote what they read (record with
     evidence="opr").
 
-    rset: "K,K", of those recorded; None: all. exact: event orders by exact vector clocks, else by one clock
-    for each core's partition. score: compare the inference with the sealed truth. Raises UsageError,
-    FormatError, Divergence.
+    rset: "K,K", of those recorded; None: all. threads: "T,T", threads of a Linux program, by number or name:
+    their new values and who of them wrote these are told besides. exact: event orders by exact vector
+    clocks, else by one clock for each core's partition. score: compare the inference with the sealed truth.
+    Raises UsageError, FormatError, Divergence.
     """
     from corebraid.study.evidence.opr import group_of
 
-    return group_of(open_recording(recording), rset, exact=exact, scored=score)
+    return group_of(open_recording(recording), rset, threads, exact=exact, scored=score)
 
 
 def rpc(

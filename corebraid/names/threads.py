@@ -138,11 +138,18 @@ def thread_named(recording: Recording, text: str) -> int:
     return named[0]
 
 
-def all_threads(recording: Recording) -> list[int]:
-    """The threads that ever ran on a core, ascending. Raises FormatError."""
-    found: set[int] = set()
+def cores_of_threads(recording: Recording) -> dict[int, set[int]]:
+    """The threads that ever ran on a core, and on which. Raises FormatError."""
+    found: dict[int, set[int]] = {}
     for core in range(recording.manifest.n_cores):
         for rows, _ in iter_core_records(recording, core):
             headers = rows["addr"][rows["kind"] == CONTEXT] & _MOST
-            found.update(np.unique(headers).tolist())
-    return sorted(found - {0})
+            for thread in np.unique(headers).tolist():
+                found.setdefault(thread, set()).add(core)
+    found.pop(0, None)
+    return found
+
+
+def all_threads(recording: Recording) -> list[int]:
+    """The threads that ever ran on a core, ascending. Raises FormatError."""
+    return sorted(cores_of_threads(recording))

@@ -98,3 +98,65 @@ long pgas_sum(long me, long value) {
     pgas_barrier();
     return sum;
 }
+
+/* The barrier's sense that a core has seen when it came. */
+static long notified[MACHINE_MAX_CORES];
+
+void pgas_notify(long me) {
+    pgas_fence();
+    notified[me] = barrier_notify(&everybody, n_cores);
+}
+
+void pgas_wait(long me) {
+    barrier_await(&everybody, notified[me]);
+    full_fence();
+}
+
+/* Relaxed writes of a core that may be under way: where each goes, and the value until it is there. */
+static struct {
+    volatile long *target[MACHINE_RMA_MOST] LINE_ALIGNED;
+    volatile long value[MACHINE_RMA_MOST];
+    long started;
+} relaxed[MACHINE_MAX_CORES];
+
+static void finish_relaxed(long me) {
+    pgas_fence();
+    relaxed[me].started = 0;
+}
+
+/* A write to a word that is under way must be done before the core touches that word again. */
+static void finish_if_started(long me, const volatile long *remote) {
+    for (long i = 0; i < relaxed[me].started; i++)
+        if (relaxed[me].target[i] == remote) {
+            finish_relaxed(me);
+            return;
+        }
+}
+
+void pgas_write_relaxed(long me, volatile long *remote, long value) {
+    finish_if_started(me, remote);
+    if (relaxed[me].started == MACHINE_RMA_MOST)
+        finish_relaxed(me);
+    long i = relaxed[me].started++;
+    relaxed[me].target[i] = remote;
+    relaxed[me].value[i] = value;
+    pgas_put_nb(remote, &relaxed[me].value[i], sizeof value);
+}
+
+long pgas_read_relaxed(long me, const volatile long *remote) {
+    finish_if_started(me, remote);
+    return *remote;
+}
+
+void pgas_write_strict(long me, volatile long *remote, long value) {
+    finish_relaxed(me);
+    *remote = value;
+    full_fence();
+}
+
+long pgas_read_strict(long me, const volatile long *remote) {
+    finish_relaxed(me);
+    long value = *remote;
+    full_fence();
+    return value;
+}

@@ -25,6 +25,11 @@ long pgas_affinity(const volatile void *address);
 /* All cores have come here, with their own puts and gets done. */
 void pgas_barrier(void);
 
+/* The same in two phases (upc_notify, upc_wait), in turns: this core's puts and gets are done, and it has come here;
+ * all cores have. Between the two it does what needs no other core. */
+void pgas_notify(long me);
+void pgas_wait(long me);
+
 /* One-sided copies: 8-byte aligned, a multiple of 8 bytes. The _nb ones are done after the next fence. */
 void pgas_put_nb(volatile void *remote, const volatile void *local, unsigned long bytes);
 void pgas_get_nb(volatile void *local, const volatile void *remote, unsigned long bytes);
@@ -35,6 +40,14 @@ void pgas_memget(volatile void *local, const volatile void *remote, unsigned lon
 /* A word of global memory, by dereference of a global pointer. */
 static inline long pgas_read(const volatile long *remote) { return *remote; }
 static inline void pgas_write(volatile long *remote, long value) { *remote = value; }
+
+/* A word of global memory by relaxed and strict accesses. Relaxed writes reach memory in any order, as puts do, but
+ * those of one core to one word in its order, and it finds what it wrote itself. Before a strict access is made, all
+ * that its core has started before is done; and it is done before the core goes on. */
+void pgas_write_relaxed(long me, volatile long *remote, long value);
+long pgas_read_relaxed(long me, const volatile long *remote);
+void pgas_write_strict(long me, volatile long *remote, long value);
+long pgas_read_strict(long me, const volatile long *remote);
 
 /* A word of global memory, by a put or get of 8 bytes. */
 void pgas_put_word(volatile long *remote, long value);

@@ -11,6 +11,7 @@ from corebraid.cli import console
 from corebraid.cli.options import json_option, recording_argument
 
 if TYPE_CHECKING:
+    from corebraid.study.evidence.opr_threads import ThreadGroup
     from corebraid.study.opr_score import Score
     from solver.evidence.opr.inference import GroupResult
 
@@ -23,6 +24,12 @@ _OUTSIDE = "outside"
     "--rset", metavar="K,K", help="The cores to replay, of those recorded.  [default: all of those]"
 )
 @click.option(
+    "--threads",
+    metavar="T,T",
+    help="Of a Linux program: say, too, what these threads read that each did not know, and which of them "
+    "wrote it. By number, or by the name that one has when the recording ends.",
+)
+@click.option(
     "--exact/--relaxed",
     "exact",
     default=True,
@@ -33,7 +40,13 @@ _OUTSIDE = "outside"
 @click.option("--score", "scoring", is_flag=True, help="Compare the inference with the sealed truth.")
 @json_option
 def command(
-    recording: Path, rset: str | None, exact: bool, listing: bool, scoring: bool, as_json: bool
+    recording: Path,
+    rset: str | None,
+    threads: str | None,
+    exact: bool,
+    listing: bool,
+    scoring: bool,
+    as_json: bool,
 ) -> int:
     """Replay a group of cores of REC together, without any other core, and say who wrote what they read.
 
@@ -55,12 +68,16 @@ def command(
     console.announce_compilation()
     from corebraid.api.evidence import opr
 
-    group = opr(recording, rset=rset, exact=exact, score=scoring)
+    group = opr(recording, rset=rset, threads=threads, exact=exact, score=scoring)
     if as_json:
         console.facts(group.facts(listing=listing))
         return 0
     _show(group.result, group.score)
-    if listing:
+    if group.threads is not None:
+        _show_threads(group.threads)
+    if listing and group.threads is not None:
+        _list_threads(group.threads)
+    elif listing:
         _list(group.result)
     return 0
 
@@ -98,6 +115,30 @@ def _show(result: GroupResult, found: Score | None) -> None:
             f"({found.right:,} of {found.claimed:,}), "
             f"recall {_share(found.recall)} ({found.right:,} of {found.within:,}), "
             f"from outside {found.outside_right:,} of {found.values - found.own - found.within:,}"
+        )
+
+
+def _show_threads(group: ThreadGroup) -> None:
+    matrix = group.matrix()
+    cores = ", ".join(map(str, group.cores))
+    click.echo(
+        f"\nnew values by thread (on cores {cores}; given up {group.given_up:,}):\n{'written by':>10}",
+        nl=False,
+    )
+    click.echo("".join(f"{thread:>9}" for thread in group.threads))
+    for writer in (*group.threads, 0):
+        cells = (matrix.get((writer, reader), 0) for reader in group.threads)
+        click.echo(f"{writer or _OUTSIDE:>10}" + "".join(f"{cell:>9,}" for cell in cells))
+
+
+def _list_threads(group: ThreadGroup) -> None:
+    click.echo(f"\n{'reader':>7} {'address':>14} {'size':>4} {'value':>18}  written by")
+    for row in group.values:
+        writer = int(row["writer"])
+        by = f"thread {group.threads[writer]}" if writer >= 0 else "outside the set"
+        click.echo(
+            f"{group.threads[int(row['reader'])]:>7} {int(row['addr']):#14x} {int(row['size']):>4} "
+            f"{int(row['value']):#18x}  {by}"
         )
 
 

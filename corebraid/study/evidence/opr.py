@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
+from corebraid.study.evidence.opr_threads import ThreadGroup, thread_group
 from corebraid.study.opr_score import Score, score
 from recorder.evidence.opr.log import OprLog, read_opr
 from recorder.files.evidence_names import is_core_number
@@ -15,11 +16,13 @@ from solver.evidence.opr.inference import GroupResult, replay_group, select
 
 @dataclass(frozen=True)
 class Group:
-    """A replayed group. score: its inference against the sealed truth, if that was asked for."""
+    """A replayed group. score: its inference against the sealed truth, if that was asked for. threads: the
+    same by thread, if that was."""
 
     recording: Recording
     result: GroupResult
     score: Score | None
+    threads: ThreadGroup | None = None
 
     def facts(self, *, listing: bool = False) -> dict[str, object]:
         """As JSON. listing: with every new value and where it came from."""
@@ -34,6 +37,8 @@ class Group:
                 for (writer, reader), n in sorted(result.matrix().items())
             ],
         }
+        if self.threads is not None:
+            facts["by_thread"] = self.threads.facts(listing=listing)
         if found is not None:
             facts["score"] = {**vars(found), "precision": found.precision, "recall": found.recall}
         if listing:
@@ -53,11 +58,14 @@ class Group:
         return facts
 
 
-def group_of(recording: Recording, rset: str | None, *, exact: bool, scored: bool) -> Group:
+def group_of(
+    recording: Recording, rset: str | None, threads: str | None = None, *, exact: bool, scored: bool
+) -> Group:
     """See `corebraid.opr`."""
     log = _chosen(read_opr(recording), rset, recording)
+    by_thread = None if threads is None else thread_group(recording, log, threads, relaxed=not exact)
     result = replay_group(recording, log, relaxed=not exact)
-    return Group(recording, result, score(recording, result) if scored else None)
+    return Group(recording, result, score(recording, result) if scored else None, by_thread)
 
 
 def _chosen(log: OprLog, rset: str | None, recording: Recording) -> OprLog:

@@ -51,6 +51,7 @@ class Slices:
             "longest": max(report.sizes, default=0),
             "search_seconds": round(report.search_seconds, 6),
             "seconds": round(report.seconds, 6),
+            "fixing_seconds": round(report.fixing_seconds, 6),
             "orders_found": report.orders,
             "work": report.work,
             "how": {name: report.how[name] for name in HOW},

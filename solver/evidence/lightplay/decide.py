@@ -65,7 +65,8 @@ class Decided:
     """What became of a slice. how: FOUND, FIXED, RELAXED or APART; UNDECIDED or CONTRADICTED; NOTHING where
     no accesses race after refinement. order: int64 (n,), the operations in an order that replays, empty if
     there is none. found: of the first search, None if the slice was split. pieces: into how many. seconds:
-    all of it; search_seconds: of the first search. why: why there is no order."""
+    all of it; search_seconds: of the first search; fixing_seconds: of all that followed because no order of
+    it replays (steps 2 to 4); the rest is replaying. why: why there is no order."""
 
     problem: SliceProblem
     how: str
@@ -74,6 +75,7 @@ class Decided:
     pieces: int = 1
     seconds: float = 0.0
     search_seconds: float = 0.0
+    fixing_seconds: float = 0.0
     why: str = ""
 
 
@@ -132,17 +134,14 @@ def _whole(problem: SliceProblem, settings: Settings, found: Found | None) -> De
     if how == CONTRADICTED:
         why = f"back end {found.backend} lists an order that is not correct: this is a defect of corebraid"
         return Decided(problem, how, np.empty(0, np.int64), found, search_seconds=spent, why=why)
-    order, complete = search_apart(problem, settings.nodes)
-    if order is not None and problem.agrees and replay(problem, order).fine:
-        return Decided(problem, APART, order, found, search_seconds=spent)
-    how, why = UNDECIDED, "budget"
-    if complete:
-        how, why = CONTRADICTED, "no order of its accesses explains its checkpoints"
-    return Decided(problem, how, np.empty(0, np.int64), found, search_seconds=spent, why=why)
+    began = working_time()
+    how, order, why = _fixed(problem, found, settings.nodes)
+    fixing = working_time() - began
+    return Decided(problem, how, order, found, search_seconds=spent, fixing_seconds=fixing, why=why)
 
 
 def _replayed(problem: SliceProblem, found: Found, nodes: int) -> tuple[str, NDArray[np.int64] | None]:
-    """Steps 1 to 3; CONTRADICTED where the search is wrong."""
+    """Step 1; CONTRADICTED where the search is wrong."""
     if not problem.agrees:
         return UNDECIDED, None
     paired = problem.paired()
@@ -156,11 +155,24 @@ def _replayed(problem: SliceProblem, found: Found, nodes: int) -> tuple[str, NDA
         for order in search_cut(problem.both(), nodes=nodes, listed=_CUT_LISTED).orders:
             if replay(problem, order).fine:
                 return FOUND, order
-    if len(found.orders):
-        fixed = fix_ordering(problem, found.orders[0])
+    return UNDECIDED, None
+
+
+def _fixed(problem: SliceProblem, found: Found, nodes: int) -> tuple[str, NDArray[np.int64], str]:
+    """Steps 2 to 4: (how, the order or an empty one, why there is none)."""
+    if problem.agrees:
+        fixed = fix_ordering(problem, found.orders[0]) if len(found.orders) else None
         if fixed is not None:
-            return FIXED, fixed
-    return RELAXED, search_relaxed(problem, nodes)
+            return FIXED, fixed, ""
+        relaxed = search_relaxed(problem, nodes)
+        if relaxed is not None:
+            return RELAXED, relaxed, ""
+    order, complete = search_apart(problem, nodes)
+    if order is not None and problem.agrees and replay(problem, order).fine:
+        return APART, order, ""
+    if complete:
+        return CONTRADICTED, np.empty(0, np.int64), "no order of its accesses explains its checkpoints"
+    return UNDECIDED, np.empty(0, np.int64), "budget"
 
 
 def _split(problem: SliceProblem, settings: Settings) -> Decided:
@@ -200,5 +212,6 @@ def _together(problem: SliceProblem, parts: list[Decided], ops: list[NDArray[np.
         return None
     ways = (APART, RELAXED, FIXED, FOUND, NOTHING)
     how = next(way for way in ways if any(part.how == way for part in parts))
-    spent = sum(part.search_seconds for part in parts)
-    return Decided(problem, how, order, None, sum(p.pieces for p in parts), search_seconds=spent)
+    pieces, spent = sum(part.pieces for part in parts), sum(part.search_seconds for part in parts)
+    fixing = sum(part.fixing_seconds for part in parts)
+    return Decided(problem, how, order, None, pieces, search_seconds=spent, fixing_seconds=fixing)

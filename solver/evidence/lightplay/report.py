@@ -34,7 +34,8 @@ class Shown:
 class Report:
     """Totals over all slices. entries: of the evidence, which number them. how: kept slices by what became
     of them. undecided: numbers of those without an order. sizes: by accesses that race. seconds: searching;
-    deciding, with all that follows a search; minimal constraints. orders: correct ones that the searches
+    deciding, with all that follows a search; fixing, where no order that was found replays; minimal
+    constraints. orders: correct ones that the searches
     found in all. work: interleavings tried or cuts explored."""
 
     slices: int = 0
@@ -44,6 +45,7 @@ class Report:
     sizes: Counter[int] = field(default_factory=Counter)
     search_seconds: float = 0.0
     seconds: float = 0.0
+    fixing_seconds: float = 0.0
     constraint_seconds: float = 0.0
     constraints: int = 0
     always: int = 0
@@ -89,6 +91,7 @@ class Survey:
         report.sizes[problem.n] += 1
         report.search_seconds += decided.search_seconds
         report.seconds += decided.seconds
+        report.fixing_seconds += decided.fixing_seconds
         report.split += int(decided.pieces > 1)
         if decided.found:
             report.orders += decided.found.total

@@ -20,18 +20,26 @@ from solver.evidence.lightplay.search_cuda import check_fits, fits, pack
 ROOT = Path(__file__).resolve().parents[3]
 
 _COMPARE = """
-from lightplay_factory import random_instance
+from lightplay_factory import instance, random_instance
+from solver.evidence.lightplay.cuda_batch import SHARED
 from solver.evidence.lightplay.search_cpu import search_cpu
-from solver.evidence.lightplay.search_cuda import search_cuda
+from solver.evidence.lightplay.search_cuda import PHASES, search_cuda
+from solver.evidence.lightplay.slice_problem import GIVES, TAKES
 
 slices = [random_instance(seed, ops=3 + seed % 4, cores=2 + seed % 2) for seed in range(9)]
+# Of more places than registers have room for: one of these is in shared memory whatever is asked for.
+many = [[(p, GIVES, 0, 7) for p in range(9)], [(8, TAKES | GIVES, 7, 9)]]
+slices.insert(4, instance([[many[0]], [many[1]]], [0] * 9, [7] * 8 + [9]))
 expected = [search_cpu(one) for one in slices]
 assert sum(one.total for one in expected) > 10
-for constant in (False, True):
-    found = search_cuda(slices, batch=2, streams=2, constant=constant)
+phases = {}
+ways = [(False, None, None), (True, None, None), (False, SHARED, None), (True, SHARED, None)]
+for constant, layout, taken in [*ways, (False, None, phases)]:
+    found = search_cuda(slices, batch=2, streams=2, constant=constant, layout=layout, phases=taken)
     for one, other in zip(found, expected, strict=True):
         assert (one.orders.tolist(), one.total) == (other.orders.tolist(), other.total)
         assert one.exhausted
+assert tuple(phases) == PHASES and all(seconds >= 0 for seconds in phases.values())
 print("agreed on", len(slices))
 """
 
@@ -55,7 +63,7 @@ def simulated(program: str, *arguments: object) -> subprocess.CompletedProcess[s
 
 def test_the_simulator_finds_what_the_cpu_finds() -> None:
     ran = simulated(_COMPARE)
-    assert (ran.returncode, ran.stdout) == (0, "agreed on 9\n"), ran.stderr
+    assert (ran.returncode, ran.stdout) == (0, "agreed on 10\n"), ran.stderr
 
 
 def test_a_recording_is_searched(tmp_path: Path) -> None:
@@ -81,6 +89,30 @@ def test_without_a_device_it_is_one_clear_error(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(numba, "cuda", NoDevice, raising=False)
     with pytest.raises(UsageError, match=r"no CUDA device.*corebraid\[cuda\]"):
         cuda_search.search_cuda([random_instance(1)])
+
+
+def test_time_is_added_up_by_phase_and_the_device_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Device:
+        @staticmethod
+        def synchronize() -> None:
+            events.append("waited")
+
+    ticks = iter((10.0, 11.0, 13.0, 17.0, 25.0))
+    monkeypatch.setattr(cuda_search, "working_time", lambda: next(ticks))
+    phases: dict[str, float] = {}
+    laps = cuda_search._Laps(Device, phases)
+    laps.end("copy")
+    laps.end("launch", wait=False)
+    assert events == ["waited"]
+    laps.end("kernel")
+    laps.end("copy")
+    assert (phases, events) == ({"copy": 9.0, "launch": 2.0, "kernel": 4.0}, ["waited"] * 3)
+
+
+def test_nothing_is_waited_for_unless_time_is_asked_for() -> None:
+    cuda_search._Laps(None, None).end("copy")
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -22,7 +22,7 @@ from recorder.evidence.slices.log import iter_slices
 from recorder.files.reader import Recording
 from recorder.replay.traces import RecordingTraces
 from solver.evidence.lightplay import search_cpu
-from solver.evidence.lightplay.decide import Settings
+from solver.evidence.lightplay.decide import APART, FIXED, FOUND, RELAXED, Decided, Settings
 from solver.evidence.lightplay.engine import SlicesEngine
 from solver.passes.answers import EvidenceEngine, Options
 from solver.passes.crosscheck import Contender, CrossCheck, crosscheck
@@ -48,6 +48,25 @@ def test_orders_of_random_runs_are_legal(number: int, seed: int, tmp_path: Path)
         made.traces, tmp_path / "order.cert", bytes(16), Options(engine="slices", evidence=engine)
     )
     assert result.verdict is Verdict.LEGAL, [r for r in result.regions if r.verdict is not Verdict.LEGAL]
+
+
+def test_fixing_is_timed_apart_where_there_was_any(tmp_path: Path) -> None:
+    kept: list[Decided] = []
+    for seed in range(4):
+        made = make(seed, SHAPES[1])
+        tables = collect(made.traces, made.slices, accesses=8, seed=seed).tables(SHAPES[1].streams)
+        engine = SlicesEngine(
+            iter_regions_of(tables), SHAPES[1].streams, on_slice=lambda one, _: kept.append(one)
+        )
+        order_recording(
+            made.traces, tmp_path / f"{seed}.cert", bytes(16), Options(engine="slices", evidence=engine)
+        )
+    ways = {one.how for one in kept}
+    assert FOUND in ways
+    assert ways & {FIXED, RELAXED, APART}
+    for one in kept:
+        assert (one.fixing_seconds > 0) == (one.how in (FIXED, RELAXED, APART))
+        assert one.search_seconds + one.fixing_seconds <= one.seconds
 
 
 def test_slices_of_a_region_are_counted_before_they_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
