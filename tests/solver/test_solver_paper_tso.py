@@ -199,7 +199,8 @@ def small_problems(seeds: range, most: int) -> Iterator[tuple[str, Problem]]:
     """Regions of random runs as they are, and with rows exchanged so that many have no order."""
     for seed in seeds:
         run = Run(seed)
-        for what, traces in (("run", run.traces()), ("damaged", run.traces(damage(run.rows(), seed)))):
+        changed = [(f"damaged {k}", run.traces(damage(run.rows(), 1000 * k + seed))) for k in range(3)]
+        for what, traces in [("run", run.traces()), *changed]:
             try:
                 found = [problem for _, problem in iter_problems(traces)]
             except OrderError:
@@ -209,10 +210,9 @@ def small_problems(seeds: range, most: int) -> Iterator[tuple[str, Problem]]:
                     yield f"Run({seed}), {what}, region {problem.region}", problem
 
 
-@pytest.mark.sampled(3)
 def test_verdicts_are_those_of_trying_every_order() -> None:
     tally, weak = dict.fromkeys(Verdict, 0), 0
-    for what, problem in small_problems(range(250 * SOAK), 12):
+    for what, problem in small_problems(range(90 * SOAK), 12):
         orders = all_orders(problem)
         if orders is None:
             continue
@@ -223,9 +223,9 @@ def test_verdicts_are_those_of_trying_every_order() -> None:
         tally[expected] += 1
         weak += int((problem.source >= 0).any())
     print(f"{tally}, {weak} with loads that a store buffer may answer")
-    assert tally[Verdict.LEGAL] > 100 * SOAK
+    assert tally[Verdict.LEGAL] > 40 * SOAK
     assert tally[Verdict.ILLEGAL] > 20 * SOAK
-    assert weak > 30 * SOAK
+    assert weak > 15 * SOAK
 
 
 def orders_of_formula(problem: Problem, encoding: str) -> list[list[int]]:
@@ -255,10 +255,9 @@ def orders_of_formula(problem: Problem, encoding: str) -> list[list[int]]:
     return found
 
 
-@pytest.mark.sampled(2)
 def test_the_formula_allows_every_legal_order_and_no_other() -> None:
     regions = orders = weak = 0
-    for what, problem in small_problems(range(120 * SOAK), 7):
+    for what, problem in small_problems(range(60 * SOAK), 7):
         expected = all_orders(problem)
         if expected is None or len(expected) > 60:
             continue
@@ -267,13 +266,12 @@ def test_the_formula_allows_every_legal_order_and_no_other() -> None:
         regions, orders = regions + 1, orders + len(expected)
         weak += int((problem.source >= 0).any())
     print(f"{regions} regions with {orders} orders, {weak} with loads that a store buffer may answer")
-    assert regions > 60 * SOAK
-    assert weak > 8 * SOAK
+    assert regions > 40 * SOAK
+    assert weak > 5 * SOAK
 
 
-@pytest.mark.sampled(1)
 def test_recordings_are_ordered_and_the_checker_accepts(tmp_path: Path) -> None:
-    for seed in range(60 * SOAK):
+    for seed in range(30 * SOAK):
         traces = Run(seed, agents=seed % 2 == 1).traces()
         result = order_recording(traces, tmp_path / "c", RECORDING, ENGINES["smt-paper"])
         assert result.verdict is Verdict.LEGAL, f"Run({seed})"
