@@ -126,8 +126,6 @@ def campaign(model: str, traces: int, seed: int, path: Path, *, agents: bool = F
         truth = is_legal(held)
         counts["legal" if truth else "not legal"] += 1
         for name, options in ENGINES.items():
-            if model == "tso" and options.encoding == "paper":
-                continue
             legal, regions = verdict(replace(held, line_bytes=0), path, options)
             by_tenures, _ = verdict(held, path, options)
             with_losses = replace(held, lost=run.lost())

@@ -17,15 +17,15 @@ MAIL_WORDS = 4
 REQUEST, REPLY = 1, 2
 
 #: What happened (`MAIL_EVENT.what`). POSTED: a message was posted. RECEIVED: an entry point was handed a
-#: request. TESTED: a core asked whether an answer had come.
-POSTED, RECEIVED, TESTED = 1, 2, 4
+#: request. TESTED: a core asked whether an answer had come. ANSWERED: a core took an answer.
+POSTED, RECEIVED, TESTED, ANSWERED = 1, 2, 4, 8
 
 #: The answer to a test of which the forced record knows nothing: not 0 or 1.
 TEST_UNKNOWN = 2
 
-#: One thing that happened. head: of the message, with the core it came from (RECEIVED) or goes to (POSTED) in
-#: its low byte; of a test the answer. id: the request's identifier. `w0` and on: the words, 0 beyond the
-#: last.
+#: One thing that happened. head: of the message, with the core it came from (RECEIVED, ANSWERED) or goes to
+#: (POSTED) in its low byte; of a test the answer. id: the request's identifier. `w0` and on: the words, 0
+#: beyond the last.
 MAIL_EVENT = np.dtype([(name, "<u8") for name in ("what", "core", "head", "id", "w0", "w1", "w2", "w3")])
 
 #: A message under way. due: cycle at which it may be delivered. next: slot of the one behind it in its inbox.

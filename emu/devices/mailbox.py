@@ -15,6 +15,7 @@ import numpy as np
 from corebraid.base.compiled import carray, njit
 from corebraid.base.random_bits import next_random
 from emu.devices.mail_state import (
+    ANSWERED,
     ENTRY_POINTS,
     MAIL_EVENT,
     MAILBOX,
@@ -22,6 +23,7 @@ from emu.devices.mail_state import (
     NONE,
     POSTED,
     RECEIVED,
+    REPLY,
     REQUEST,
     TEST_UNKNOWN,
     TESTED,
@@ -44,7 +46,7 @@ MAIL_FULL, MAIL_NOWHERE = 257, 258
 _ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 _NONE = np.uint64(NONE)
 _BYTE = np.uint64(0xFF)
-_REQUEST = np.uint64(REQUEST)
+_REQUEST, _REPLY = np.uint64(REQUEST), np.uint64(REPLY)
 _EVENT_BYTES = np.uint64(MAIL_EVENT.itemsize)
 _MESSAGE_BYTES = np.uint64(MESSAGE.itemsize)
 _BOX_BYTES = np.uint64(MAILBOX.itemsize)
@@ -156,6 +158,8 @@ def _take(core, machine, post, rests):
             turn = post.turn_next + _turn_at(post, core.core_id, _entry(head))
             _put64(turn, peek64(turn) + _ONE)
         _log(machine, post, RECEIVED, core.core_id, head, message.id, _words(message))
+    elif _kind(head) == _REPLY:
+        _log(machine, post, ANSWERED, core.core_id, head, message.id, _words(message))
     message.next = post.free
     post.free = at
     return head

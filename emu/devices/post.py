@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emu.devices.mail_state import (
+    ANSWERED,
     ENTRY_POINTS,
     MAIL_EVENT,
     MAIL_SLOTS,
@@ -34,7 +35,7 @@ _LOG, _LOG_SLACK = 1 << 13, 1 << 12
 
 #: What evidence is made of, and all that can be logged.
 RECEIPTS = RECEIVED | TESTED
-EVERYTHING = POSTED | RECEIVED | TESTED
+EVERYTHING = POSTED | RECEIVED | TESTED | ANSWERED
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Post:
     # -- the log -------------------------------------------------------------------------------------
 
     def keep(self, kinds: int) -> None:
-        """Log what happens, of these kinds (POSTED, RECEIVED, TESTED)."""
+        """Log what happens, of these kinds (POSTED, RECEIVED, TESTED, ANSWERED)."""
         self._log = np.zeros(_LOG, MAIL_EVENT)
         self._row["log"], self._row["log_limit"] = address_of(self._log), _LOG - _LOG_SLACK
         self._row["log_kinds"] = kinds

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from corebraid.base.compiled import njit
 from corebraid.base.memory import DEVICE_BASE, PAGE_BYTES
 from corebraid.base.rows.event import EVENT, UNCACHED, WRITE
-from emu.devices.mail_state import MAIL_EVENT, POSTED, RECEIVED, REQUEST, TESTED
+from emu.devices.mail_state import ANSWERED, MAIL_EVENT, POSTED, RECEIVED, REPLY, REQUEST, TESTED
 from emu.devices.mailbox import (
     MAIL_AWAIT,
     MAIL_END,
@@ -74,8 +74,9 @@ def follow_registers(rows, core, state, out):  # type: ignore[no-untyped-def]
         elif register in (MAIL_TAKE, MAIL_AWAIT):
             state[_TAKEN] = value
         elif register == MAIL_FROM:
-            if (state[_TAKEN] >> np.uint64(16)) & np.uint64(15) == np.uint64(REQUEST):
-                what = RECEIVED
+            kind = (state[_TAKEN] >> np.uint64(16)) & np.uint64(15)
+            if kind == np.uint64(REQUEST) or kind == np.uint64(REPLY):
+                what = RECEIVED if kind == np.uint64(REQUEST) else ANSWERED
                 out[n].head, out[n].id = state[_TAKEN], value
             state[_TAKEN] = _U0
         elif register == MAIL_TEST:

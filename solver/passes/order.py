@@ -69,8 +69,7 @@ def order_recording(
     unless given. The certificate is the same whatever they are.
     A region that cannot be decided within the limits is reported and the others are ordered nevertheless.
     Raises OrderError if the recording is damaged (no order can exist, whatever the regions' insides), or
-    if the checker rejects what an engine returned; of one with evidence, Contradiction;
-    UsageError for the paper's encoding under TSO.
+    if the checker rejects what an engine returned; of one with evidence, Contradiction.
     """
     options, resources = options or Options(), resources or Resources()
     options.check()
@@ -81,11 +80,6 @@ def order_recording(
             "an engine with evidence takes the regions one after the other",
             found=f"{resources.jobs} jobs{' and a cluster' if resources.cluster else ''}",
             remedy=Phrase("leave ", Option("jobs"), " and ", Option("cluster"), " out"),
-        )
-    if traces.buffered and options.encoding == "paper" and options.engine in ("auto", "smt"):
-        raise UsageError(
-            "the paper's encoding knows no store buffers, and this recording is of model tso",
-            remedy=Phrase("use ", Option("encoding", "chain")),
         )
     return _order_all(traces, certificate, recording, options, on_region, resources)
 

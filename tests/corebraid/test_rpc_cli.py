@@ -63,12 +63,16 @@ def test_the_farm_is_repeated_and_goes_elsewhere_when_free(rec: Path, tmp_path: 
     assert (ran.code, ran.err) == (0, "")
     assert "receipts    0 of 6 histories differ" in ran.out
     assert "equivalent  98 processes, 97 requests" in ran.out
+    assert "mapping     97 of 97 requests served by the process that served them" in ran.out
     assert "console     identical" in ran.out
     assert (tmp_path / "printed").read_bytes().startswith(b"rpc_queens: queens 7 solutions 40 tasks 49")
     ran = run("rpc", rec, "--seed", 7, "--free")
     assert ran.code == 1
     assert "not equivalent: receipt" in ran.err
     assert len(ran.lines) == 1
+    assert "of 97 requests served by the process that served them" in ran.out
+    assert "97 of 97" not in ran.out
+    assert "theorem" not in ran.out
 
 
 def test_json(rec: Path) -> None:
@@ -78,6 +82,8 @@ def test_json(rec: Path) -> None:
     facts = json.loads(ran.out)
     assert (facts["equivalent"], facts["console_identical"], facts["controlled"]) == (True, True, True)
     assert (facts["requests"], facts["processes"], facts["cut"]) == (97, 98, 0)
+    none = {"otherwise": 0, "tests_otherwise": 0, "different": 0, "smallest": []}
+    assert facts["theorem"] == {"mapped": 97, **none, "applies": True, "holds": True}
     assert facts["evidence"]["receipts"] == 97
     assert facts["evidence"]["bytes"] == (rec / "evidence-rpc.log").stat().st_size
     free = json.loads(run("rpc", rec, "--json", "--free").out)
@@ -85,6 +91,8 @@ def test_json(rec: Path) -> None:
     assert free["difference"]["kind"] == "receipt"
     assert free["difference"]["found"] == f"request {free['difference']['request']}"
     assert free["other_histories"] == 2
+    assert (free["theorem"]["applies"], free["theorem"]["holds"]) == (False, True)
+    assert not any(one["told_the_same"] for one in free["theorem"]["smallest"])
 
 
 def test_verify_and_info_know_the_stream(rec: Path) -> None:
@@ -281,6 +289,11 @@ def test_a_program_that_looks_at_the_clock_is_caught(tmp_path: Path) -> None:
     ran = run("rpc", path, "--cache", "1k:1:256")
     assert ran.code == 1
     assert "not equivalent: emission 0 of process <0,0,0>: expected request 1 to entry point 1 of" in ran.err
+    assert "mapping     1 of 1 requests served by the process that served them" in ran.out
+    assert "theorem     1 messages differ all the same: the program breaks an assumption" in ran.out
+    assert "emission 0 of process <0,0,0> goes by something that its process was not told" in ran.out
+    facts = json.loads(run("rpc", path, "--cache", "1k:1:256", "--json").out)
+    assert (facts["theorem"]["applies"], facts["theorem"]["holds"]) == (True, False)
 
 
 def test_identifiers_that_are_used_again(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from mailbox_code import ping, put, receive, send
 
 from bench.soak import examine
 from emu.devices.mail_state import (
+    ANSWERED,
     MAIL_EVENT,
     MAIL_SLOTS,
     POSTED,
@@ -134,9 +135,10 @@ def test_the_trace_tells_what_the_mailboxes_did(tmp_path: Path, posts: list[Post
     native = posts[0].take()
     found = recorded_mail(run.recording).events
     for core in (0, 1):
-        for what, names in ((POSTED, MAIL_EVENT.names), (RECEIVED, ("core", "head", "id"))):
+        took = ("core", "head", "id")
+        for what, names in ((POSTED, MAIL_EVENT.names), (RECEIVED, took), (ANSWERED, took)):
             a, b = (e[(e["core"] == core) & (e["what"] == what)] for e in (native, found))
-            assert len(a) == 9 * (what == POSTED or core == 1)
+            assert len(a) == 9 * (what == POSTED or core == (what == RECEIVED))
             for name in names or ():
                 assert a[name].tolist() == b[name].tolist()
 
@@ -162,7 +164,7 @@ def test_the_trace_may_be_read_in_any_pieces() -> None:
         row["kind"] = draw.choice([READ, WRITE])
         row["new"] = draw.choice([0, 1 << 16 | 3 << 8, 2 << 16, 1 << 16 | 4 << 20, draw.getrandbits(64)])
     whole = mail_of(rows, 1, np.zeros(7, np.uint64))
-    assert set(whole["what"].tolist()) == {POSTED, RECEIVED, TESTED}
+    assert set(whole["what"].tolist()) == {POSTED, RECEIVED, TESTED, ANSWERED}
     state, pieces, at = np.zeros(7, np.uint64), [], 0
     while at < len(rows):
         size = draw.randint(1, 30)

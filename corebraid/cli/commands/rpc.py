@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from recorder.files.reader import Recording
     from solver.evidence.rpc.equivalence import Difference
     from solver.evidence.rpc.judge import Judgement
+    from solver.evidence.rpc.theorem import Theorem
 
 
 @click.command()
@@ -124,4 +125,26 @@ def _show(again: Again) -> None:
             click.echo(f"            {comparison.cut} of them cut off by an end, the same as far as both go")
     else:
         click.echo(f"different   {judgement.difference.what}")
+    for line in _theorem(judgement.theorem):
+        click.echo(line)
     click.echo(f"console     {_IDENTICAL[judgement.identical]}")
+
+
+#: Messages that show who breaks an assumption, so many at most.
+_SHOWN = 3
+
+
+def _theorem(theorem: Theorem) -> list[str]:
+    """What the paper's Theorem 8 says of this execution."""
+    every = theorem.mapped + theorem.otherwise
+    lines = [f"mapping     {theorem.mapped:,} of {every:,} requests served by the process that served them"]
+    if theorem.tests_otherwise:
+        lines.append(f"            {theorem.tests_otherwise:,} answers to tests are others")
+    if theorem.holds:
+        return lines
+    lines.append(
+        f"theorem     {theorem.different:,} messages differ all the same: the program breaks an assumption"
+    )
+    for one in theorem.breakers[:_SHOWN]:
+        lines.append(f"            {one} goes by something that its process was not told")
+    return lines

@@ -22,6 +22,7 @@ from recorder.replay.mail_trace import RecordedMail, recorded_mail
 from solver.evidence.rpc.equivalence import Difference
 from solver.evidence.rpc.judge import Judgement, judge
 from solver.evidence.rpc.replay import Conditions
+from solver.evidence.rpc.theorem import Theorem
 
 #: Shows what is at work, and of how much; gives what is called with how much is done.
 Show = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -96,6 +97,7 @@ class Again:
             "cut": judgement.comparison.cut,
             "other_histories": judgement.comparison.other_histories,
             "console_identical": judgement.identical,
+            "theorem": _theorem_facts(judgement.theorem),
             "difference": _difference_facts(difference) if difference else None,
             "waiting": list(run.waiting.lines) if run.waiting else [],
         }
@@ -138,6 +140,16 @@ def _input(recording: Recording, mail: RecordedMail, source: Path | None) -> byt
             raise UsageError("not the input that the recording was made with", where=str(source))
         return data
     return input_of(recording, mail)
+
+
+def _theorem_facts(theorem: Theorem) -> dict[str, object]:
+    facts = {name: value for name, value in asdict(theorem).items() if name != "smallest"}
+    return {
+        **facts,
+        "applies": theorem.applies,
+        "holds": theorem.holds,
+        "smallest": [asdict(one) for one in theorem.smallest],
+    }
 
 
 def _difference_facts(difference: Difference) -> dict[str, object]:

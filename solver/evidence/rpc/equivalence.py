@@ -106,7 +106,8 @@ def _place(row: np.void) -> Place:
     return int(row["core"]), int(row["head"]) >> 8 & 0xFF
 
 
-def _emission(row: np.void) -> Emission:
+def emission_of(row: np.void) -> Emission:
+    """The message of a POSTED row."""
     head = int(row["head"])
     words = tuple(int(row[name]) for name in ("w0", "w1", "w2", "w3")[: head >> 20 & 15])
     return Emission(head & 0xFF, head >> 8 & 0xFF, head >> 16 & 15 == REPLY, int(row["id"]), words)
@@ -120,7 +121,7 @@ def execution_of(rows: Rows, exit_code: int | None) -> Execution:
         if row["what"] == RECEIVED:
             execution.receive(_place(row), int(row["id"]))
         elif row["what"] == POSTED:
-            execution.emit(int(row["core"]), _emission(row))
+            execution.emit(int(row["core"]), emission_of(row))
         elif row["what"] == TESTED:
             execution.test(int(row["id"]), int(row["head"]))
     return execution
@@ -193,13 +194,14 @@ def _first_otherwise(recorded: Execution, rows: Rows) -> tuple[Difference | None
     repeated = Execution()
     first: Difference | None = None
     for row in rows:
+        found: Difference | None = None
         if row["what"] == RECEIVED:
             place, identifier = _place(row), int(row["id"])
             found = _other_receipt(recorded, place, repeated.receive(place, identifier), identifier)
         elif row["what"] == POSTED:
-            emission = _emission(row)
+            emission = emission_of(row)
             found = _other_emission(recorded, *repeated.emit(int(row["core"]), emission), emission)
-        else:
+        elif row["what"] == TESTED:
             identifier, answer = int(row["id"]), int(row["head"])
             found = _other_test(recorded, identifier, repeated.test(identifier, answer), answer)
         first = first or found

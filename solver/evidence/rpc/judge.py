@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from emu.devices.mail_state import RECEIVED
 from recorder.evidence.rpc.receipts import Receipts
 from recorder.files.reader import Recording
 from recorder.replay.mail_trace import RecordedMail
@@ -18,13 +19,15 @@ from solver.evidence.rpc.equivalence import (
     execution_of,
 )
 from solver.evidence.rpc.replay import Conditions, Reexecution, reexecute, script_of
+from solver.evidence.rpc.theorem import Theorem, theorem_of
 
 
 @dataclass(frozen=True)
 class Judgement:
     """A re-execution and how it compares. difference: the first one, None: they are equivalent, and the
     evidence says what the isolated replays say. identical: whether it printed the same, None where that
-    cannot be told. requests, processes: of the recording."""
+    cannot be told. requests, processes: of the recording. theorem: what the paper's Theorem 8 has to do with
+    it."""
 
     run: Reexecution
     comparison: Comparison
@@ -32,6 +35,7 @@ class Judgement:
     identical: bool | None
     requests: int
     processes: int
+    theorem: Theorem
 
     @property
     def unserved(self) -> tuple[str, ...]:
@@ -70,7 +74,15 @@ def judge(
         _identical(recording, mail, run),
         recorded.requests,
         _processes(recorded),
+        _theorem(mail, end.exit_code if end else None, run, comparison),
     )
+
+
+def _theorem(mail: RecordedMail, exit_code: int | None, run: Reexecution, comparison: Comparison) -> Theorem:
+    """Equivalent executions have mapped every request alike."""
+    if comparison.first is None:
+        return Theorem(int((run.events["what"] == RECEIVED).sum()))
+    return theorem_of(mail.events, exit_code, run.events, run.exit_code)
 
 
 def _processes(recorded: Execution) -> int:

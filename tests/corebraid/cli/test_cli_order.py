@@ -82,3 +82,15 @@ def test_what_regions_obey_that_contradict_losses_or_tenures_is_said() -> None:
         "; of region 3, 4: values and tenures; of region 16: values alone"
     )
     assert _left_out(without).endswith("12 and 3 more: values and tenures")
+
+
+def test_the_papers_formula_orders_a_recording_with_store_buffers(tmp_path: Path) -> None:
+    path = tmp_path / "rec"
+    ran = record(path, "fig2", "--model", "tso", "--cores", 3, "--slice", 200, "--strata", "cycles:1000")
+    assert ran.code == 0
+    ran = run("order", path, "--engine", "smt", "--encoding", "paper", "--region-timeout", 60, "--json")
+    assert ran.code == 0, ran.err
+    facts = json.loads(ran.out)
+    assert facts["verdict"] == "legal"
+    assert "smt-paper" in {region["engine"] for region in facts["by_region"]}
+    assert run("check-order", path).code == 0

@@ -314,7 +314,7 @@ def test_ties_are_what_each_record_says() -> None:
 # -- engines ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", [name for name in ENGINES if ENGINES[name].encoding != "paper"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.sampled(2)
 def test_random_runs_are_legal_by_tenures(engine: str, tmp_path: Path) -> None:
     for seed, run in enumerate(runs(60 * SOAK)):
