@@ -33,6 +33,8 @@ _BENCHMARKS = {
     "linkage": "linkage",
     "leap": "linkage_leap",
     "waits": "linkage_waits",
+    "protected": "linkage_protected",
+    "replayer": "linkage_replay",
     "lightplay": "lightplay",
     "opr": "opr",
     "rpc": "rpc",

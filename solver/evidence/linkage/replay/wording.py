@@ -67,6 +67,8 @@ def _waits(replay: Replay) -> str:
             made = int(replay.memory.made[slot])
             name, writer = _variable(replay.log, slot), _writer(replay.log, slot, made + 1)
             by = "nobody" if writer < 0 else _stream(replay.log, writer)
+            if _is_guarded(replay.log, slot, made + 1):
+                by = "who holds its lock"
             told.append(f"{_stream(replay.log, stream)} for version {version} of {name}, which has {made}")
             told[-1] += f" and gets its next from {by}"
     return "; ".join(told) or "nobody waits"
@@ -91,6 +93,12 @@ def _writer(log: LinkageLog, slot: int, version: int) -> int:
         if ((first <= version) & (version < first + n)).any():
             return stream
     return -1
+
+
+def _is_guarded(log: LinkageLog, slot: int, version: int) -> bool:
+    """Whether a version is made under a lock, and not logged."""
+    since, until = int(log.shares.writes[slot]), int(log.guards.written[slot])
+    return bool(log.guards.lock[slot]) and since < version <= until
 
 
 def left_over(log: LinkageLog, only: int | None = None) -> str:
