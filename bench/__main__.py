@@ -35,6 +35,7 @@ _BENCHMARKS = {
     "waits": "linkage_waits",
     "protected": "linkage_protected",
     "replayer": "linkage_replay",
+    "edges": "linkage_edges",
     "lightplay": "lightplay",
     "opr": "opr",
     "rpc": "rpc",

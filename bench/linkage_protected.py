@@ -52,7 +52,14 @@ def measured(program: Path, arguments: tuple[str, ...], folder: Path, cores: int
     for way in ("log", "skip"):
         path = folder / way
         corebraid.record(
-            program, path, arguments, cores=cores, seed=1, evidence=LINKAGE, protected=way, slice=1000
+            program,
+            path,
+            arguments=arguments,
+            cores=cores,
+            seed=1,
+            evidence=LINKAGE,
+            protected=way,
+            slice=1000,
         )
         recordings.append(Recording.open(path))
         stored.append((path / evidence_log(LINKAGE)).stat().st_size)

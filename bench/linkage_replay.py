@@ -22,12 +22,12 @@ from recorder.files.reader import Recording
 from recorder.replay.core import CoreReplay
 from solver.evidence.linkage.replay.group import ReplayedGroup, replay_alone, replay_together
 
-FIRMWARE = ("uts", "radix", "laplace", "matmul", "ring")
-LINUX = {"ocean": ("4", "48"), "water": ("4", "64"), "histogram": ()}
+FIRMWARE = ("uts", "radix", "laplace", "ring")
+LINUX = {"ocean": ("4", "16"), "water": ("4", "16")}
 CORES = 4
 #: Instructions of the longest turn when recording.
 TURNS = (100, 10_000)
-ROUNDS = 3
+ROUNDS = 2
 
 
 def replayer_table() -> Table:
@@ -81,7 +81,14 @@ def measure(
     def record(values: str | None = None) -> Path:
         path = folder / str(next(numbers))
         corebraid.record(
-            program, path, arguments, cores=CORES, seed=1, evidence=LINKAGE, read_values=values, slice=turn
+            program,
+            path,
+            arguments=arguments,
+            cores=CORES,
+            seed=1,
+            evidence=LINKAGE,
+            read_values=values,
+            slice=turn,
         )
         return path
 

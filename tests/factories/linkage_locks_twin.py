@@ -104,10 +104,10 @@ class LockTwin(Twin):
 
 class LockedTurns:
     """Streams that take locks, touch what these protect, and let them go. wrong: how likely a step is one
-    that breaks the rules."""
+    that breaks the rules. plain: then only by loads and stores of whole words that a lock is to protect."""
 
-    def __init__(self, seed: int, wrong: float, n_cores: int = 3) -> None:
-        self._draw, self._wrong = random.Random(seed), wrong
+    def __init__(self, seed: int, wrong: float, n_cores: int = 3, *, plain: bool = False) -> None:
+        self._draw, self._wrong, self._plain = random.Random(seed), wrong, plain
         self._memory, self._numbers = bytearray(MEMORY), [0] * (n_cores + 1)
         self._holds: list[list[int]] = [[] for _ in range(n_cores + 1)]
         self._agents = n_cores
@@ -143,6 +143,9 @@ class LockedTurns:
 
     def _any(self, stream: int) -> Any:
         draw = self._draw
+        if self._plain:
+            place = draw.choice(draw.choice(WORDS))
+            return self._row(stream, place, 8, draw.choice((READ, WRITE)), draw.randrange(100))
         address = draw.choice((*LOCKS, *(word for words in WORDS for word in words)))
         address += draw.choice((0, 0, 0, 2, 6))
         kind = draw.choice((READ, WRITE, WRITE, RMW))

@@ -70,8 +70,8 @@ def _show(facts: dict[str, object]) -> None:
     if "bytes_per_1000_accesses" in facts:
         click.echo(f"             {facts['bytes_per_1000_accesses']} bytes per thousand accesses")
     protected = facts["protected"]
-    shown = {name: number for name, number in rows.items() if name != "opened" or protected}
-    click.echo("tables       " + ", ".join(f"{number:,} {name}" for name, number in shown.items()))
+    tables = {name: number for name, number in rows.items() if name != "opened" or protected}
+    click.echo("tables       " + ", ".join(f"{number:,} {name}" for name, number in tables.items()))
     if isinstance(protected, dict):
         click.echo(
             f"protected    {protected['variables']:,} variables by locks, {rows['opened']:,} of them opened; "

@@ -65,12 +65,15 @@ def skipped(recording: Recording) -> int:
 
 
 class Trusting(LinkageCollector):
-    """The plant: whoever is on its turn is taken to hold every lock."""
+    """The plant: whoever is on its turn is taken to hold the first lock there is."""
 
     def take(self, stream: int, rows: Any) -> None:
         """See `Collector`."""
-        locks = self._state.guards.locks
-        locks["holder"][locks["size"] > 0] = stream + 1
+        guards = self._state.guards
+        there = np.flatnonzero(guards.locks["size"])
+        if len(there):
+            guards.locks["holder"][there[0]] = stream + 1
+            guards.held[:, 0] = there[0] + 1
         super().take(stream, rows)
 
 
@@ -103,7 +106,13 @@ def test_every_read_finds_what_it_read(group: str, wrong: float, seed: int) -> N
 
 
 def test_a_skip_that_no_lock_justifies_is_caught() -> None:
-    caught = [not replay_of(LockedTurns(seed, 0.2).turns(), Trusting) for seed in range(12)]
+    """Races on what locks protect, among accesses that keep the rules: found by a recorder that looks."""
+    caught = []
+    for seed in range(12):
+        turns = LockedTurns(seed, 0.3, plain=True).turns()
+        assert replay_of(turns, LinkageCollector)
+        caught.append(not replay_of(turns, Trusting))
+    # Where nothing is caught every read was right all the same: `do_rows` holds them against the run.
     assert sum(caught) >= 10, caught
 
 
@@ -146,7 +155,7 @@ def test_a_recorder_that_skips_too_much_is_caught(tmp_path: Path, monkeypatch: p
     """The plant in a recording: both the replay and the order say that the evidence is not of this run."""
     monkeypatch.setattr(linkage, "LinkageCollector", Trusting)
     recording = recorded("pgas_uts", tmp_path / "rec", 4, seed=2, longest_slice=60)
-    assert skipped(recording) > 0
+    assert skipped(recording) > 1000
     with pytest.raises((Contradiction, Divergence)):
         replay_together(recording)
     with pytest.raises(Contradiction):
@@ -162,23 +171,35 @@ def more_writes(_: int, table: Any) -> None:
 
 
 def other_lock(_: int, table: Any) -> None:
-    guarded = table[:, 4] > 0
-    table[guarded, 4] = table[guarded, 4][0] + np.uint64(8)
+    # A word that nobody shares: one stream's own order is then taken to be the lock's.
+    table[table[:, 4] > 0, 4] = 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "change", "orders_too"),
-    [(OPENED, later, True), (OPENED, more_writes, True), (SHARE, other_lock, True)],
-)
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A program with mutexes, some of whose data are also touched without them."""
+    path = tmp_path_factory.mktemp("locked") / "rec"
+    corebraid.record(
+        LINUX / "mutexes",
+        path,
+        cores=3,
+        evidence="linkage",
+        protected="skip",
+        strata="cycles:20000",
+        slice=300,
+    )
+    return Recording.open(path)
+
+
+@pytest.mark.parametrize(("kind", "change"), [(OPENED, later), (OPENED, more_writes), (SHARE, other_lock)])
 def test_altered_rows_are_found(
-    kind: int, change: Callable[[int, Any], None], orders_too: bool, tmp_path: Path
+    kind: int, change: Callable[[int, Any], None], locked: Recording, tmp_path: Path
 ) -> None:
-    """When a variable was opened, after how many writes, which lock it was under."""
-    recording = recorded("pgas_uts", tmp_path / "rec", 4, seed=2, longest_slice=60)
-    other = altered(recording, tmp_path / "other", kind, change)
-    if orders_too:
-        with pytest.raises(Contradiction):
-            verdict_of(other)
+    """When a variable was opened, after how many writes; which lock it was under, which the replay needs not
+    know."""
+    other = altered(locked, tmp_path / "other", kind, change)
+    with pytest.raises(Contradiction):
+        verdict_of(other)
     if kind == OPENED:
         with pytest.raises((Contradiction, Divergence)):
             replay_together(other)
