@@ -22,8 +22,7 @@ from recorder.files.reader import Recording
 from recorder.replay.core import CoreReplay
 from solver.evidence.linkage.replay.group import ReplayedGroup, replay_alone, replay_together
 
-#: (program, size of its image): what is fixed for each core weighs less in the longer ones.
-FIRMWARE = (("uts", ""), ("ring", ""), ("uts", "medium"), ("radix", "medium"))
+FIRMWARE = ("uts", "radix", "laplace", "ring")
 LINUX = {"ocean": ("4", "16"), "water": ("4", "16")}
 CORES = 4
 #: Instructions of the longest turn when recording.
@@ -33,7 +32,7 @@ ROUNDS = 2
 
 def replayer_table() -> Table:
     """Speeds, without rows."""
-    columns = [Column("program"), Column("image"), Column("turn", ",d"), Column("M instructions", ".2f")]
+    columns = [Column("program"), Column("guest"), Column("turn", ",d"), Column("M instructions", ".2f")]
     columns += [Column("turns", ",d"), Column("waits", ",d"), Column("record", ".2f")]
     columns += [
         Column("plain", ".2f"),
@@ -107,9 +106,7 @@ def measure(
 def main(console: Console) -> None:
     """Measure, print, and write bench/out/replayer.md and .json."""
     table = replayer_table()
-    subjects = [
-        (name, size or "small", image(name, size), (), turn) for name, size in FIRMWARE for turn in TURNS
-    ]
+    subjects = [(name, "firmware", image(name), (), turn) for name in FIRMWARE for turn in TURNS]
     subjects += [(name, "Linux", OURS / name, given, TURNS[-1]) for name, given in LINUX.items()]
     for name, guest, program, arguments, turn in subjects:
         with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as folder:
