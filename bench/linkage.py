@@ -127,7 +127,7 @@ def lock_table() -> Table:
         "Shared words that no atomic instruction changes; those whose accesses are all ordered by the "
         "words that one does, and those whose writes are (protected rw and protected w of Table III).",
         "without protected: the log if words without a race were left out, as section V-C does where the "
-        "source code tells which those are. The recorder does not.",
+        "source code tells which those are. What the recorder leaves out: python -m bench protected.",
     ]
     return Table("locks", "Stride: what locks protect", columns, notes)
 

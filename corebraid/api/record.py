@@ -27,7 +27,7 @@ from emu.bus.names import BUSES
 from emu.schedule.policy import Scheduler
 from emu.schedule.switches import missed_by
 from recorder.capture.guest import LinuxOptions, recording_name
-from recorder.files.evidence_names import READ_VALUES
+from recorder.files.evidence_names import PROTECTED, READ_VALUES
 
 if TYPE_CHECKING:
     from corebraid.study.recorded import Recorded
@@ -55,6 +55,7 @@ def record(
     evidence: str | None = None,
     group: str | None = None,
     read_values: str | None = None,
+    protected: str | None = None,
     slice_accesses: int | None = None,
     rset: str | None = None,
     limit: int | None = None,
@@ -80,9 +81,9 @@ def record(
     core, "auto" or "none". last: keep the last so many instructions of the run, or seconds ("60s"); None:
     all. memory: bytes. slice, limit: instructions. input: what the guest reads, or a function that gives it.
     env, bind: as --env and --bind take them ("NAME=VALUE", "HOST:GUEST:rw"). group, read_values,
-    slice_accesses, rset: how evidence is recorded. time_limit: seconds. output, error: called with what the
-    guest prints. progress: called after slices with the instructions so far; it may raise KeyboardInterrupt,
-    which ends the recording as Ctrl-C does.
+    protected, slice_accesses, rset: how evidence is recorded. time_limit: seconds. output, error: called with
+    what the guest prints. progress: called after slices with the instructions so far; it may raise
+    KeyboardInterrupt, which ends the recording as Ctrl-C does.
 
     learn: runs from which it is learnt which words are shared, one if None.
 
@@ -105,9 +106,14 @@ def record(
         check_whole("checkpoint", checkpoint, 1, optional=False)
     if last is not None and not isinstance(last, str):
         check_whole("last", last, 1)
-    streams = {"group": group, "read_values": read_values, "slice_accesses": slice_accesses, "rset": rset}
+    streams = {
+        "group": group, "read_values": read_values, "protected": protected,
+        "slice_accesses": slice_accesses, "rset": rset,
+    }  # fmt: skip
     if read_values is not None:
         check_choice("read_values", read_values, READ_VALUES)
+    if protected is not None:
+        check_choice("protected", protected, PROTECTED)
     for name, text in (("evidence", evidence), ("group", group), ("rset", rset)):
         check_text(name, text, optional=True)
     kept = None if keep_writes is None else Path(keep_writes)

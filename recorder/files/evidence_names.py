@@ -23,6 +23,8 @@ LINKAGE, SLICES, OPR, RPC, LOSSES = "linkage", "slices", "opr", "rpc", "losses"
 GROUPS = ("word", "line", "symbol")
 #: Which values of reads it logs.
 READ_VALUES = ("needed", "all")
+#: What it does with accesses to what a lock protects.
+PROTECTED = ("log", "skip")
 #: Of a core's number.
 _MOST_DIGITS = 9
 
@@ -114,6 +116,12 @@ _READ_VALUES = StreamOption(
     "all, so that each core can be replayed alone.  [default: needed]",
     lambda given, _: given, choices=READ_VALUES,
 )  # fmt: skip
+_PROTECTED = StreamOption(
+    "protected",
+    "What evidence linkage does with accesses to what a lock protects: log them like others, or skip them, "
+    "since the order in which the lock was taken tells theirs.  [default: log]",
+    lambda given, _: given, choices=PROTECTED,
+)  # fmt: skip
 _SLICE_ACCESSES = StreamOption(
     "slice_accesses", "Shared accesses in a slice of evidence slices.  [default: 16]",
     lambda given, _: given, "N", bounds=(2, 256),
@@ -125,7 +133,7 @@ _ROWS = (
         LINKAGE, 8, "which versions each core met, as Stride",
         collector="recorder.evidence.linkage.collector:make_linkage",
         frames="recorder.evidence.linkage.codec:iter_linkage",
-        options=(_GROUP, _READ_VALUES), of_events=True, models=("sc",),
+        options=(_GROUP, _READ_VALUES, _PROTECTED), of_events=True, models=("sc",),
     ),
     Stream(
         SLICES, 9, "time slices of shared accesses, as LightPlay",

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 
 from corebraid.base.rows.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
-from recorder.evidence.linkage.codec import BOUND, ORDER, SHARE, VALUE, Head, Machine, Piece, decode_linkage
+from recorder.evidence.linkage.codec import (
+    BOUND,
+    OPENED,
+    ORDER,
+    SHARE,
+    SKIPPED,
+    VALUE,
+    Head,
+    Machine,
+    Piece,
+    decode_linkage,
+)
 from recorder.files.collectors import Guest
 from recorder.files.frame import FrameHeader
 
@@ -38,13 +49,17 @@ class Frames:
 
 @dataclass
 class Taken:
-    """The tables with runs spelled out, in the twin's terms."""
+    """The tables with runs spelled out, in the twin's terms. guards: variable -> that of its lock. opened:
+    variable -> (writes, events of each stream). skipped: accesses, and writes among them."""
 
     shares: dict[int, tuple[int, ...]]
     orders: dict[int, list[int]]
     bounds: dict[int, list[int]]
     followed: dict[int, list[tuple[int, int]]]
     values: dict[int, list[tuple[int, int]]]
+    guards: dict[int, int] = field(default_factory=dict)
+    opened: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    skipped: tuple[int, int] = (0, 0)
 
 
 def spelled_out(items: list[Head | Piece]) -> Taken:
@@ -56,7 +71,14 @@ def spelled_out(items: list[Head | Piece]) -> Taken:
         for row in piece.table.tolist():
             if piece.kind == SHARE:
                 assert row[0] not in taken.shares
-                taken.shares[row[0]] = tuple(row[1:])
+                taken.shares[row[0]] = tuple(row[1:4])
+                if row[4]:
+                    taken.guards[row[0]] = row[4] - 1
+            elif piece.kind == OPENED:
+                assert row[0] not in taken.opened
+                taken.opened[row[0]] = tuple(row[1:])
+            elif piece.kind == SKIPPED:
+                taken.skipped = taken.skipped[0] + row[0], taken.skipped[1] + row[1]
             elif piece.kind == ORDER:
                 taken.orders[row[0]] += [row[1]] * row[2]
             elif piece.kind == BOUND:

@@ -38,6 +38,7 @@ class Twin:
     exact: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
+        self.joined = False
         self._owner: dict[int, int] = {}
         self._written: dict[int, int] = defaultdict(int)
         self._open: dict[int, int] = {}
@@ -53,6 +54,7 @@ class Twin:
         self._settle(stream)
         for i, row in enumerate(rows):
             glued = bool(row["flags"] & GLUED) or (i > 0 and bool(rows[i - 1]["flags"] & GLUED))
+            self.joined = glued
             at_end = i == len(rows) - 1 and stream != self.agents and not glued
             if not row["flags"] & UNCACHED:
                 self._event(stream, row, at_end)
@@ -81,6 +83,10 @@ class Twin:
         self.shares[variable] = owner, self._reached[owner], self._written[variable]
         return True
 
+    def is_guarded(self, variable: int) -> bool:
+        """Whether its accesses are skipped."""
+        return False
+
     def _look(self, stream: int, variable: int) -> bool:
         version, at = self._version(variable), (stream, _slot(variable, self.seen_bits))
         same = self._seen.get(at) == (variable, version)
@@ -106,7 +112,7 @@ class Twin:
         self._written[variable] += 1
         if late:
             self._open[variable] = stream
-        if variable in self.shares:
+        if variable in self.shares and not self.is_guarded(variable):
             self.orders[variable].append(stream)
 
     def _event(self, stream: int, row: Any, at_end: bool) -> None:

@@ -69,7 +69,14 @@ def _show(facts: dict[str, object]) -> None:
     click.echo(f"evidence     {facts['bytes']:,} bytes; a variable is a {facts['group']}")
     if "bytes_per_1000_accesses" in facts:
         click.echo(f"             {facts['bytes_per_1000_accesses']} bytes per thousand accesses")
-    click.echo("tables       " + ", ".join(f"{number:,} {name}" for name, number in rows.items()))
+    protected = facts["protected"]
+    tables = {name: number for name, number in rows.items() if name != "opened" or protected}
+    click.echo("tables       " + ", ".join(f"{number:,} {name}" for name, number in tables.items()))
+    if isinstance(protected, dict):
+        click.echo(
+            f"protected    {protected['variables']:,} variables by locks, {rows['opened']:,} of them opened; "
+            f"{protected['accesses']:,} accesses skipped, {protected['writes']:,} of them writes"
+        )
     click.echo(
         f"reads        {facts['reads']:,} of {facts['shared_variables']:,} shared variables; "
         f"{facts['linked']:,} of them unfiltered"

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 
 from corebraid.base.errors import Contradiction, UsageError
 from corebraid.base.wording import Option, Phrase, said
-from recorder.evidence.linkage.codec import DOUBLE, FOLLOW, PREDICT, RUNS, Head, iter_linkage
+from recorder.evidence.linkage.codec import (
+    DOUBLE,
+    FOLLOW,
+    GUARDED,
+    OPENED,
+    PREDICT,
+    RUNS,
+    SHARE,
+    SKIPPED,
+    Head,
+    iter_linkage,
+)
 from recorder.files.evidence_names import LINKAGE, evidence_log
 from recorder.files.reader import Recording
 from recorder.replay.traces import RecordingTraces
@@ -16,7 +27,7 @@ from solver.evidence.linkage.replay.group import ReplayedGroup, replay_alone, re
 from solver.passes.unfiltered import iter_problems
 from solver.regions.problem import Verdict
 
-_NAMES = {1: "shares", 2: "orders", 3: "bounds", 4: "values", 5: "fetches", 6: "checks"}
+_NAMES = {1: "shares", 2: "orders", 3: "bounds", 4: "values", 5: "fetches", 6: "checks", OPENED: "opened"}
 
 
 @dataclass(frozen=True)
@@ -68,10 +79,16 @@ def _infer(
 def _stream(recording: Recording) -> dict[str, object]:
     rows = dict.fromkeys(_NAMES.values(), 0)
     head: Head | None = None
+    protected = {"variables": 0, "accesses": 0, "writes": 0}
     for item in iter_linkage(recording):
         if isinstance(item, Head):
             head = item
+        elif item.kind == SKIPPED:
+            for name, column in (("accesses", 0), ("writes", 1)):
+                protected[name] += int(item.table[:, column].sum())
         else:
+            if item.kind == SHARE:
+                protected["variables"] += int((item.table[:, 4] > 0).sum())
             rows[_NAMES[item.kind]] += len(item.table)
     assert head is not None
     names = {PREDICT: "predict", RUNS: "runs", DOUBLE: "double", FOLLOW: "follow"}
@@ -82,6 +99,7 @@ def _stream(recording: Recording) -> dict[str, object]:
         "bytes": path.stat().st_size,
         "rows": rows,
         "shared_variables": rows["shares"],
+        "protected": protected if head.compressions & GUARDED else None,
     }
 
 

@@ -29,8 +29,12 @@ from recorder.files.reader import Recording, iter_evidence
 #: For a replay without miss records (REPLAYED), of each core: FETCH: where it fetched code: the number of the
 #: event, the instruction, the address, how many words. CHECK: at strata, how many accesses it had made, and a
 #: digest of them (recorder/files/access_digest.py).
-HEAD, SHARE, ORDER, BOUND, VALUE, FETCH, CHECK = range(7)
-_COLUMNS = {SHARE: 4, ORDER: 3, BOUND: 2, VALUE: 2, FETCH: 4, CHECK: 2}
+#: Where accesses that a lock protects are skipped (GUARDED, V-C), SHARE has one column more: 1 + the variable
+#: that holds the lock under which this one is from then on, 0 for none. OPENED: a guarded variable has been
+#: touched without its lock: variable, writes to it until then, of each stream how many events until then.
+#: SKIPPED: accesses that were skipped since the last such row, writes among them.
+HEAD, SHARE, ORDER, BOUND, VALUE, FETCH, CHECK, OPENED, SKIPPED = range(9)
+_COLUMNS = {SHARE: 5, ORDER: 3, BOUND: 2, VALUE: 2, FETCH: 4, CHECK: 2, SKIPPED: 2}
 _STREAMED = (BOUND, VALUE, FETCH, CHECK)
 
 #: Compressions of section V, as bits. PREDICT: values that the last access to the variable's place predicts
@@ -43,6 +47,8 @@ PAPERS = PREDICT | RUNS | DOUBLE
 ALL = PAPERS | FOLLOW
 #: No compression: the stream has what a replay needs (FETCH, CHECK).
 REPLAYED = 16
+#: Accesses to what one lock protects are skipped (V-C): recorder/evidence/linkage/locks.py.
+GUARDED = 32
 
 _VERSION = 1
 #: Words of code that a row of FETCH has at most.
@@ -95,7 +101,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Head:
-    """How the stream was recorded. compressions: bits PREDICT to REPLAYED. shadow_bits, seen_bits: the
+    """How the stream was recorded. compressions: bits PREDICT to GUARDED. shadow_bits, seen_bits: the
     recorder's tables of last values and last versions have 2**so many entries a stream."""
 
     grouping: Grouping
@@ -133,16 +139,18 @@ class LinkageWriter:
 
     def write(self, kind: int, stream: int, table: Table) -> None:
         """Write a table of a kind, uint64[n, columns]; nothing if it is empty."""
-        kept = table[:, : columns_of(kind, self._compressions)]
+        kept = table if kind == OPENED else table[:, : columns_of(kind, self._compressions)]
         step = rows_a_frame(kept.shape[1])
         for start in range(0, len(kept), step):
             part = kept[start : start + step]
             self._append(bytes([kind, stream]) + encode_table(part), len(part))
 
 
-def columns_of(kind: int, compressions: int) -> int:
+def columns_of(kind: int, compressions: int, n_streams: int = 0) -> int:
     """Columns of a table on disk: counts that are always 1, or 0, are not written."""
-    counted = {ORDER: RUNS, BOUND: RUNS | FOLLOW, VALUE: PREDICT}
+    if kind == OPENED:
+        return 2 + n_streams
+    counted = {SHARE: GUARDED, ORDER: RUNS, BOUND: RUNS | FOLLOW, VALUE: PREDICT}
     return _COLUMNS[kind] - (kind in counted and not compressions & counted[kind])
 
 
@@ -152,9 +160,15 @@ def _check(piece: Piece, head: Head, n_streams: int) -> None:
     wrong = piece.stream >= (n_streams if piece.kind in _STREAMED else 1)
     if piece.kind in (SHARE, ORDER):
         wrong |= bool((table[:, 0] >= n_variables).any() or (table[:, 1] >= n_streams).any())
-        wrong |= bool((table[:, 2:] >= MOST).any())
+        wrong |= bool((table[:, 2:4] >= MOST).any())
+    elif piece.kind in (OPENED, SKIPPED):
+        wrong |= not head.compressions & GUARDED or bool((table >= MOST).any())
     elif piece.kind == BOUND:
         wrong |= bool((table >= MOST).any())
+    if piece.kind == SHARE:
+        wrong |= bool((table[:, 4] > n_variables).any())
+    if piece.kind == OPENED:
+        wrong |= bool((table[:, 0] >= n_variables).any())
     if piece.kind == ORDER or (piece.kind == BOUND and not head.compressions & FOLLOW):
         wrong |= bool((table[:, -1] == 0).any())
     if piece.kind == VALUE:
@@ -175,10 +189,9 @@ def _check(piece: Piece, head: Head, n_streams: int) -> None:
 
 def _whole(kind: int, table: Table) -> Table:
     """The table with the columns that were not written."""
-    missing = _COLUMNS[kind] - table.shape[1]
-    if not missing:
+    if kind == OPENED or table.shape[1] == _COLUMNS[kind]:
         return table
-    filler = np.full((len(table), 1), 0 if kind == VALUE else 1, np.uint64)
+    filler = np.full((len(table), 1), 0 if kind in (SHARE, VALUE) else 1, np.uint64)
     return np.concatenate([table, filler], axis=1)
 
 
@@ -228,7 +241,7 @@ class _Decoder:
 
     def take(self, number: int, records: int, raw: bytes) -> list[Head | Piece]:
         """What one frame adds. Raises FormatError."""
-        if len(raw) < 2 or raw[0] > CHECK or (number == 0) != (raw[0] == HEAD and raw[1] > 0):
+        if len(raw) < 2 or raw[0] > SKIPPED or (number == 0) != (raw[0] == HEAD and raw[1] > 0):
             raise FormatError("no such table", found=raw[:2].hex())
         if raw[0] != HEAD:
             items: list[Head | Piece] = [] if self.head else [self.begin()]
@@ -248,7 +261,7 @@ class _Decoder:
             len(fields) != 5
             or fields[0] != _VERSION
             or fields[1] >= len(GROUPS)
-            or fields[2] > ALL | REPLAYED
+            or fields[2] > ALL | REPLAYED | GUARDED
         ):
             raise FormatError("how evidence linkage was recorded", found=str(fields))
         if not all(1 <= bits <= 30 for bits in fields[3:]):
@@ -260,7 +273,7 @@ class _Decoder:
 
     def _table(self, kind: int, stream: int, records: int, raw: bytes) -> Piece:
         assert self.head is not None
-        table = decode_table(raw, records, columns_of(kind, self.head.compressions))
+        table = decode_table(raw, records, columns_of(kind, self.head.compressions, self._machine.n_streams))
         piece = Piece(kind, stream, _whole(kind, table))
         _check(piece, self.head, self._machine.n_streams)
         return piece

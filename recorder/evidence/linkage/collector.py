@@ -17,9 +17,12 @@ from recorder.evidence.linkage.codec import (
     CHECK,
     DOUBLE,
     FETCH,
+    GUARDED,
+    OPENED,
     ORDER,
     REPLAYED,
     SHARE,
+    SKIPPED,
     VALUE,
     Grouping,
     Head,
@@ -41,6 +44,9 @@ from recorder.evidence.linkage.kernels import (
     settle,
     take_rows,
 )
+from recorder.evidence.linkage.locks import OPENED as N_OPENED
+from recorder.evidence.linkage.locks import SKIPPED as N_SKIPPED
+from recorder.evidence.linkage.locks import new_guards
 from recorder.files.access_digest import AccessDigest
 from recorder.files.collectors import EvidenceWriter, Guest, Rows
 from recorder.files.columns import Table
@@ -83,7 +89,7 @@ class LinkageCollector:
         self._shared: list[Table] = []
         rows = _ROOM + MOST_ADDED * (_AT_ONCE + 1)
         tables = Tables(
-            np.zeros((rows, 4), np.uint64),
+            np.zeros((rows, 5), np.uint64),
             np.zeros((rows, 3), np.uint64),
             np.zeros((n_streams, rows, 2), np.uint64),
             np.zeros((n_streams, rows, 2), np.uint64),
@@ -91,7 +97,9 @@ class LinkageCollector:
             np.zeros(n_streams, np.int64),
             np.zeros(n_streams, np.int64),
         )
-        self._state = State(names, variables, np.zeros(n_streams, STREAM), shadow, bits, tables, compressions)
+        guards = new_guards(grouping.n_variables if compressions & GUARDED else 0, n_streams, rows)
+        of_streams = np.zeros(n_streams, STREAM)
+        self._state = State(names, variables, of_streams, shadow, bits, tables, compressions, guards)
         self._steps = _Steps(guest.n_cores, self._writer) if compressions & REPLAYED else None
 
     def take(self, stream: int, rows: Rows) -> None:
@@ -116,7 +124,8 @@ class LinkageCollector:
 
     def _write_full(self, stream: int) -> None:
         tables = self._state.tables
-        if tables.filled[SHARES] >= _ROOM or tables.filled[ORDERS] >= _ROOM:
+        opened = self._state.guards.counts[N_OPENED]
+        if tables.filled[SHARES] >= _ROOM or tables.filled[ORDERS] >= _ROOM or opened >= _ROOM:
             self._write_variables()
         if tables.filled_bounds[stream] >= _ROOM or tables.filled_values[stream] >= _ROOM:
             self._write_stream(stream)
@@ -132,6 +141,14 @@ class LinkageCollector:
                 self._shared.append(part[:, 0].copy())
             self._writer.write(kind, 0, part[np.argsort(part[:, 0], kind="stable")])
             self._state.tables.filled[which] = 0
+        guards = self._state.guards
+        part = guards.opened[: guards.counts[N_OPENED]]
+        self._writer.write(OPENED, 0, part[np.argsort(part[:, 0], kind="stable")])
+        guards.counts[N_OPENED] = 0
+        skipped = guards.counts[N_SKIPPED:]
+        if skipped[0]:
+            self._writer.write(SKIPPED, 0, skipped.reshape(1, 2).astype(np.uint64))
+            skipped[:] = 0
 
     def _write_stream(self, stream: int) -> None:
         tables = self._state.tables
@@ -200,6 +217,9 @@ class _Steps:
 
 def make_linkage(guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]) -> LinkageCollector:
     """The collector for a machine. options: "group", what shares one version, a word unless given;
-    "read_values", "all" if none of those that reads returned is left out for its version."""
+    "read_values", "all" if none of those that reads returned is left out for its version; "protected", "skip"
+    if accesses to what a lock protects are not logged."""
     compressions = (ALL & ~DOUBLE if options.get("read_values") == "all" else ALL) | REPLAYED
+    if options.get("protected") == "skip":
+        compressions |= GUARDED
     return LinkageCollector(guest, writer, str(options.get("group", "word")), compressions)

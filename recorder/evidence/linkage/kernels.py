@@ -17,6 +17,14 @@ from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.kernels import inner
 from corebraid.base.rows.event import FETCH, GLUED, READ, RMW, UNCACHED
 from recorder.evidence.linkage.codec import DOUBLE, FOLLOW, MOST_WORDS, PREDICT, RUNS
+from recorder.evidence.linkage.locks import (
+    SKIPPED,
+    SKIPPED_WRITES,
+    Guards,
+    begin_guard,
+    follow_lock,
+    is_guarded,
+)
 
 #: A variable: `version` counts two a write; odd while `writing` - 1 (a stream) is between its two counts.
 #: The writer of the last `run` writes is `runner`. owner: 0 untouched, 1 + the only stream that has touched
@@ -86,6 +94,7 @@ class State(NamedTuple):
     bits: NDArray[np.int64]
     tables: Tables
     compressions: int
+    guards: Guards
 
 
 @inner
@@ -105,11 +114,16 @@ def slot(key, bits):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _touch(variables, streams, tables, variable, stream):  # type: ignore[no-untyped-def]
-    """Whether the variable is shared, now that `stream` touches it."""
+def _touch(state, variable, stream, number, plain):  # type: ignore[no-untyped-def]
+    """Whether an access to the variable is logged: `stream` touches it with its event of this number. plain:
+    by a load or store of this variable alone, which a lock may protect."""
+    variables, streams, tables, guards = state.variables, state.streams, state.tables, state.guards
     row = variables[variable]
     if row.owner == SHARED:
-        return True
+        if guards.marks.size == 0:
+            return True
+        event = (np.int64(stream), number, plain)
+        return not is_guarded(guards, streams, variable, row.version >> _U1, event)
     if row.owner == 0:
         row.owner = np.uint8(stream + 1)
         return False
@@ -119,9 +133,10 @@ def _touch(variables, streams, tables, variable, stream):  # type: ignore[no-unt
     n = tables.filled[SHARES]
     tables.shares[n, 0], tables.shares[n, 1] = variable, np.uint64(owner)
     tables.shares[n, 2], tables.shares[n, 3] = streams[owner].reached, row.version >> _U1
+    tables.shares[n, 4] = begin_guard(guards, variable, stream) if guards.marks.size and plain else _U0
     tables.filled[SHARES] = n + 1
     row.owner = np.uint8(SHARED)
-    return True
+    return tables.shares[n, 4] == _U0
 
 
 @inner
@@ -242,7 +257,7 @@ def _put_write(variables, tables, variable, stream, shared, late, runs):  # type
 @inner
 def _read(state, stream, variable):  # type: ignore[no-untyped-def]
     """rc of Table I: look at the version, and write it down. Whether the value need not be."""
-    _, variables, streams, shadow, bits, tables, compressions = state
+    _, variables, streams, shadow, bits, tables, compressions, _ = state
     double = (compressions & DOUBLE) != 0
     version = _look(variables, variable, double)
     same = note_seen(shadow.seen[stream, slot(variable, bits[1])], variable, version)
@@ -253,7 +268,7 @@ def _read(state, stream, variable):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def settle(state, stream):  # type: ignore[no-untyped-def]
     """The second half of the last access of the stream's last turn."""
-    _, variables, streams, shadow, bits, tables, compressions = state
+    _, variables, streams, shadow, bits, tables, compressions, _ = state
     row = streams[stream]
     late, row.late = row.late, np.uint64(NOTHING)
     if late == LATE_WRITE:
@@ -270,7 +285,7 @@ def settle(state, stream):  # type: ignore[no-untyped-def]
 def take_rows(rows, start, end, last, stream, state):  # type: ignore[no-untyped-def]
     """Take down rows[start:end] (EVENT), a piece of a turn. last: the turn ends with the last of these rows;
     its access waits for its second half."""
-    names, variables, streams, shadow, bits, tables, compressions = state
+    names, variables, streams, shadow, bits, tables, compressions, guards = state
     double, runs = (compressions & DOUBLE) != 0, (compressions & RUNS) != 0
     predict = (compressions & PREDICT) != 0
     before = np.uint8(0)
@@ -282,9 +297,13 @@ def take_rows(rows, start, end, last, stream, state):  # type: ignore[no-untyped
             continue
         first = variable_of(names, row.addr)
         second = variable_of(names, row.addr + np.uint64(row.size) - _U1)
-        shared = _touch(variables, streams, tables, first, stream)
         two = second != first
-        also = two and _touch(variables, streams, tables, second, stream)
+        plain = row.kind != RMW and not two
+        shared = _touch(state, first, stream, row.seq, plain)
+        also = two and _touch(state, second, stream, row.seq, False)
+        if not shared and variables[first].owner == SHARED:
+            guards.counts[SKIPPED] += 1
+            guards.counts[SKIPPED_WRITES] += row.kind != READ
         waits = last and i == end - 1 and shared and not two and not joined
         if row.kind == READ:
             if waits:
@@ -317,6 +336,8 @@ def take_rows(rows, start, end, last, stream, state):  # type: ignore[no-untyped
             note_seen(shadow.seen[stream, slot(second, bits[1])], second, version)
         if shared or also:
             shadow.values[stream, slot(row.addr, bits[0])] = row.new
+        if guards.marks.size:
+            follow_lock(guards, stream, row, (first, second), joined)
     if end > start:
         streams[stream].reached = rows[end - 1].seq + _U1
 

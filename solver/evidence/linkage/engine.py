@@ -9,6 +9,7 @@ from corebraid.base.clock import working_time
 from recorder.files.evidence_names import LINKAGE
 from recorder.files.reader import Recording
 from solver.engines.reorder import keep_edges
+from solver.evidence.linkage.edges import tighten
 from solver.evidence.linkage.log import LinkageLog, read_linkage
 from solver.evidence.linkage.match import COMPARED, CYCLE, MATCHED, OTHER_VALUE, Linkages, link
 from solver.evidence.linkage.place import MISSING, Misfit, place
@@ -20,16 +21,19 @@ NAME = LINKAGE
 
 
 class LinkageEngine:
-    """Solves the regions of one recording, each once and in their order.
+    """Solves the regions of one recording, each once and in their order. with_edges: bounds are made tighter
+    by edges of fork and join.
 
-    reads: reads of shared variables so far. compared: int64 (COMPARED,), of those that were to be linked, how
-    many took 1, 2, ... comparisons, the last as many or more. seconds: spent on inference.
+    lowered: bounds that these have lowered. reads: reads of shared variables so far. compared: int64
+    (COMPARED,), of those that were to be linked, how many took 1, 2, ... comparisons, the last as many or
+    more. seconds: spent on inference.
     """
 
     name = NAME
 
-    def __init__(self, log: LinkageLog, killed: bool = False) -> None:
-        self._log, self._killed = log, killed
+    def __init__(self, log: LinkageLog, killed: bool = False, with_edges: bool = True) -> None:
+        self._log, self._killed, self._with_edges = log, killed, with_edges
+        self.lowered = 0
         self.reads, self.seconds = 0, 0.0
         self.compared = np.zeros(COMPARED, np.int64)
 
@@ -60,6 +64,8 @@ class LinkageEngine:
         if (placed.kind == MISSING).any():
             part = int(np.flatnonzero(placed.kind == MISSING)[0])
             raise contradicts(NAME, region.index, f"{_named(region, problem, part)} no event of the traces")
+        if self._with_edges:
+            self.lowered += tighten(problem, placed)
         linked = link(problem, placed)
         self.compared += linked.compared
         if linked.status == MATCHED:

@@ -15,8 +15,11 @@ from recorder.evidence.linkage.codec import (
     BOUND,
     DOUBLE,
     FOLLOW,
+    MOST,
+    OPENED,
     ORDER,
     SHARE,
+    SKIPPED,
     VALUE,
     Head,
     Piece,
@@ -73,6 +76,23 @@ class Bounds(NamedTuple):
     seen: NDArray[np.uint64]
 
 
+class Guards(NamedTuple):
+    """What locks protect (section V-C). lock: int64 (slots,), 2 + the slot of the lock under which a variable
+    is once it is shared, 1 if that lock is never shared, 0 if it is under none. until: int64 (slots *
+    streams,), how many events of a stream are under it. written: int64 (slots,), writes to it by then. done:
+    int64 (slots,), those of them that inference has passed. last: int64 (slots * streams,), the version that
+    the stream's last write to a lock made. is_lock: uint8 (slots,). skipped: accesses that are not logged,
+    writes among them. Those by slot and stream are empty where nothing is skipped."""
+
+    lock: Ints
+    until: Ints
+    written: Ints
+    done: Ints
+    last: Ints
+    is_lock: NDArray[np.uint8]
+    skipped: Ints
+
+
 class LinkageLog(NamedTuple):
     """The whole stream. streams: cores and the agents. values: empty unless they are asked for."""
 
@@ -82,6 +102,7 @@ class LinkageLog(NamedTuple):
     runs: Runs
     bounds: Bounds
     values: Values
+    guards: Guards
 
 
 def read_linkage(recording: Recording, with_values: bool = False) -> LinkageLog:
@@ -107,11 +128,15 @@ def linkage_log(
         raise FormatError("evidence linkage is empty", where=where, remedy=_REMEDY)
     grouping = head.grouping
     names = Names(np.uint64(grouping.shift), np.uint64(len(grouping.objects)), grouping.symbol_of_word())
-    shares = _shares(_joined(pieces, SHARE, 0, 4).astype(np.int64), grouping.n_variables, where)
-    runs = _runs(_joined(pieces, ORDER, 0, 3).astype(np.int64), shares, streams, where)
+    shared = _joined(pieces, SHARE, 0, 5).astype(np.int64)
+    shares = _shares(shared, grouping.n_variables, where)
+    opened = _joined(pieces, OPENED, 0, 2 + streams).astype(np.int64)
+    guards = _guards(shared, opened, shares, streams, where)
+    guards.skipped[:] = _joined(pieces, SKIPPED, 0, 2).astype(np.int64).sum(axis=0)
+    runs = _runs(_joined(pieces, ORDER, 0, 3).astype(np.int64), shares, guards, streams, where)
     bounds = _bounds(_by_stream(pieces, BOUND, streams), head)
     values = _values(_by_stream(pieces, VALUE, streams), head) if with_values else no_values(streams)
-    return LinkageLog(streams, names, shares, runs, bounds, values)
+    return LinkageLog(streams, names, shares, runs, bounds, values, guards)
 
 
 def _by_stream(pieces: list[Piece], kind: int, streams: int) -> list[NDArray[np.uint64]]:
@@ -133,7 +158,27 @@ def _shares(table: Ints, n_variables: int, where: str) -> Shares:
     return Shares(slot_of, owner, events, writes, np.zeros(len(table), np.int64))
 
 
-def _runs(table: Ints, shares: Shares, streams: int, where: str) -> Runs:
+def _guards(table: Ints, opened: Ints, shares: Shares, streams: int, where: str) -> Guards:
+    """table: SHARE rows. opened: OPENED rows."""
+    n, guard = len(table), table[:, 4]
+    lock = np.where(guard > 0, shares.slot_of[np.maximum(guard, 1) - 1].astype(np.int64) + 1, 0)
+    many = n * streams if lock.any() else 0
+    until, written = np.full(many, MOST, np.int64), np.full(n, MOST, np.int64)
+    slot = shares.slot_of[opened[:, 0]].astype(np.int64) - 1
+    if (slot < 0).any() or (lock[slot] == 0).any() or len(np.unique(slot)) != len(slot):
+        raise FormatError("a variable is opened that no lock protects", where=where, remedy=_REMEDY)
+    if (opened[:, 1] < shares.writes[slot]).any():
+        raise FormatError("a variable has lost writes", where=where, remedy=_REMEDY)
+    written[slot] = opened[:, 1]
+    if many:
+        until.reshape(n, streams)[slot] = opened[:, 2:]
+    is_lock = np.zeros(n, np.uint8)
+    is_lock[lock[lock > 1] - 2] = 1
+    skipped = np.zeros(2, np.int64)
+    return Guards(lock, until, written, shares.writes.copy(), np.zeros(many, np.int64), is_lock, skipped)
+
+
+def _runs(table: Ints, shares: Shares, guards: Guards, streams: int, where: str) -> Runs:
     slot = shares.slot_of[table[:, 0]].astype(np.int64) - 1
     if (slot < 0).any():
         raise FormatError("writes to a variable that is not shared", where=where, remedy=_REMEDY)
@@ -143,7 +188,9 @@ def _runs(table: Ints, shares: Shares, streams: int, where: str) -> Runs:
     total = np.cumsum(n) - n
     begins = np.searchsorted(slot, np.arange(len(shares.owner)))
     base = np.append(total, 0)[np.minimum(begins, len(total))]
-    version = total - base[slot] + shares.writes[slot] + 1
+    # Those that are not logged, by the first stream alone or under a lock, come before.
+    before = np.where(guards.written < MOST, guards.written, shares.writes)
+    version = total - base[slot] + before[slot] + 1
     key = slot * streams + stream
     by_key = np.argsort(key, kind="stable")
     first = np.searchsorted(key[by_key], np.arange(len(shares.owner) * streams + 1))

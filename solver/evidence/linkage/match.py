@@ -83,7 +83,7 @@ def _search_for_match(op, problem, placed, written, limit, at):  # type: ignore[
             held = initial[g] if found < begin[g] else new[writes[found]]
             if held == old[p]:
                 continue
-            if found < begin[g]:
+            if found < begin[g] or placed.exact[p]:
                 return -1
             # Parts of one variable are read at one moment.
             back = version[writes[found]] - 1

@@ -35,12 +35,16 @@ _ONE, _THREE = np.uint64(1), np.uint64(3)
 
 class Placed(NamedTuple):
     """The parts of a problem as the evidence places them. kind: uint8 (n_parts,). version: int64 (n_parts,),
-    of a write its version, of a read the bound. slot: int64 (n_parts,), the variable. reads: how many reads
+    of a write its version, of a read the bound. slot: int64 (n_parts,), the variable. exact: uint8
+    (n_parts,), whether a read's bound is what it read. guarded: int64 (n, 4), accesses that a lock protects:
+    slot, the version of the lock that its holder made last, event, whether it writes. reads: how many reads
     of shared variables the region has, filtered ones included."""
 
     kind: NDArray[np.uint8]
     version: NDArray[np.int64]
     slot: NDArray[np.int64]
+    exact: NDArray[np.uint8]
+    guarded: NDArray[np.int64]
     reads: int
 
 
@@ -53,12 +57,13 @@ class Misfit:
     what: str
 
 
-#: What rows have come to: an operation, whether its rows have been met, reads of shared variables so far.
-_OPERATION, _MET, _READS = range(3)
+#: What rows have come to: an operation, whether its rows have been met, reads of shared variables so far,
+#: accesses of the region so far that a lock protects.
+_OPERATION, _MET, _READS, _GUARDED = range(4)
 #: What is known of the variable where an event begins, and of the one where it ends: its slot, the version
 #: that a write made or that a read may have seen at most, whether it is recorded, whether the read's value
-#: need not be.
-SLOT, VERSION, RECORDED, KNOWN, FIELDS = range(5)
+#: need not be, whether a lock protects it, so that the lock's order says its version.
+SLOT, VERSION, RECORDED, KNOWN, GUARDED, FIELDS = range(6)
 
 
 @inner
@@ -96,25 +101,45 @@ def next_bound(bounds, stream, variable, seen):  # type: ignore[no-untyped-def]
 
 
 @inner
+def is_private(log, stream, number, slot):  # type: ignore[no-untyped-def]
+    """Whether the variable in this slot is still the stream's own by an event of this number."""
+    return log.shares.owner[slot] == stream and number < log.shares.events[slot]
+
+
+@inner
+def is_guarded(log, stream, number, slot):  # type: ignore[no-untyped-def]
+    """Whether a lock protects the variable in this slot by an event of this number, of a stream that has it
+    not to itself."""
+    return log.guards.lock[slot] != 0 and number < log.guards.until[slot * log.streams + stream]
+
+
+@inner
 def meet(log, stream, event, variable, met):  # type: ignore[no-untyped-def]
     """Put one variable of an event beside the evidence. event: (its number, its kind). met: int64 (FIELDS,),
     filled in. False if the evidence has nothing for it."""
     number, kind = event
     slot = np.int64(log.shares.slot_of[variable]) - 1
-    met[SLOT], met[VERSION], met[RECORDED], met[KNOWN] = slot, 0, 0, 1
+    met[SLOT], met[VERSION], met[RECORDED], met[KNOWN], met[GUARDED] = slot, 0, 0, 1, 0
     if slot < 0:
         return True
-    shares, bounds = log.shares, log.bounds
-    if shares.owner[slot] == stream and number < shares.events[slot]:
+    shares, bounds, guards = log.shares, log.bounds, log.guards
+    if is_private(log, stream, number, slot):
         if kind != READ:
             shares.private[slot] += 1
+            if guards.is_lock[slot]:
+                guards.last[slot * log.streams + stream] = shares.private[slot]
         met[VERSION] = shares.private[slot]
+        return True
+    if is_guarded(log, stream, number, slot):
+        met[GUARDED] = 1
         return True
     met[RECORDED] = 1
     seen = bounds.seen[stream, hashed(variable, bounds.seen_bits)]
     if kind != READ:
         version = next_write(log, slot, stream)
         note_seen(seen, variable, np.uint64(version << bounds.double))
+        if guards.is_lock[slot]:
+            guards.last[slot * log.streams + stream] = version
         met[VERSION] = version
         return version >= 0
     version = next_bound(bounds, stream, variable, seen)
@@ -123,6 +148,15 @@ def meet(log, stream, event, variable, met):  # type: ignore[no-untyped-def]
     # A write that is under way may have happened.
     met[VERSION] = (version + bounds.double) >> bounds.double
     return version >= 0
+
+
+@inner
+def _note_guarded(log, stream, row, met, at):  # type: ignore[no-untyped-def]
+    """An access that a lock protects, into at (int64 (4,)), a row of `Placed.guarded`."""
+    lock = log.guards.lock[met[SLOT]]
+    at[0], at[2], at[3] = met[SLOT], np.int64(row.seq), row.kind != READ
+    # Without a slot one stream alone has ever touched the lock: its own order is the lock's.
+    at[1] = log.guards.last[(lock - 2) * log.streams + stream] if lock > 1 else 0
 
 
 @inner
@@ -147,8 +181,9 @@ def _tell_parts(row, op, problem, met, placed):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def place_rows(rows, before, come_to, last, log, stream, problem, placed):  # type: ignore[no-untyped-def]
     """Place a piece of a stream's rows. before: rows of the stream in the region before it. come_to: int64
-    (3,), see _OPERATION; updated. last: the stream's operations end here. Returns (why not, row)."""
-    met = np.zeros((2, FIELDS), np.int64)
+    (4,), see _OPERATION; updated. last: the stream's operations end here. placed.guarded has room for all
+    rows; versions of what is in its row k are -1 - k, counted over the region. Returns (why not, row)."""
+    met, known_before = np.zeros((2, FIELDS), np.int64), come_to[_GUARDED]
     for i in range(rows.size):
         row = rows[i]
         if (row.flags & UNCACHED) != 0:
@@ -162,6 +197,11 @@ def place_rows(rows, before, come_to, last, log, stream, problem, placed):  # ty
             second = variable_of(log.names, final)
             if second != first:
                 there = there and meet(log, stream, event, second, met[1])
+        if met[0, GUARDED] != 0:
+            k = come_to[_GUARDED]
+            _note_guarded(log, stream, row, met[0], placed.guarded[k - known_before])
+            met[0, VERSION], met[1, VERSION] = -1 - k, -1 - k
+            come_to[_GUARDED] = k + 1
         if not there:
             return (NO_BOUND if row.kind == READ else NO_WRITE), i
         recorded = (met[0, RECORDED] | met[1, RECORDED]) != 0
@@ -184,16 +224,44 @@ def place_rows(rows, before, come_to, last, log, stream, problem, placed):  # ty
 def place(log: LinkageLog, region: Region, problem: Problem) -> Placed | Misfit:
     """Place a region's parts; regions must come in order, each once."""
     n = len(problem.granule)
-    placed = Placed(np.zeros(n, np.uint8), np.zeros(n, np.int64), np.full(n, -1, np.int64), 0)
-    reads, view = 0, problem.view
+    no_rows = np.empty((0, 4), np.int64)
+    exact, version = np.zeros(n, np.uint8), np.zeros(n, np.int64)
+    placed = Placed(np.zeros(n, np.uint8), version, np.full(n, -1, np.int64), exact, no_rows, 0)
+    reads, view, guarded = 0, problem.view, [no_rows]
+    n_guarded, skips = 0, bool(log.guards.lock.any())
     for stream, rows in enumerate(region.streams):
-        come_to = np.array([problem.stream_ptr[stream], 0, 0], np.int64)
+        come_to = np.array([problem.stream_ptr[stream], 0, 0, n_guarded], np.int64)
         before = 0
         for piece in rows.pieces():
-            last = int(problem.stream_ptr[stream + 1])
-            why, at = place_rows(piece, before, come_to, last, log, stream, view, placed)
+            last, room = int(problem.stream_ptr[stream + 1]), no_rows
+            if skips:
+                room = np.empty((len(piece), 4), np.int64)
+            into = placed._replace(guarded=room)
+            why, at = place_rows(piece, before, come_to, last, log, stream, view, into)
             if why:
                 return Misfit(stream, int(piece["seq"][at]), _WHAT[int(why)])
             before += len(piece)
+            guarded.append(room[: int(come_to[_GUARDED]) - n_guarded].copy())
+            n_guarded = int(come_to[_GUARDED])
         reads += int(come_to[_READS])
-    return placed._replace(reads=reads)
+    placed = placed._replace(reads=reads, guarded=np.concatenate(guarded))
+    if n_guarded:
+        _place_guarded(log, placed)
+    return placed
+
+
+def _place_guarded(log: LinkageLog, placed: Placed) -> None:
+    """Versions of what locks protect, from the order in which each lock was taken (section V-C): between two
+    holders lies a release, and the lock's versions grow; one holder's accesses are in its program order."""
+    table, done = placed.guarded, log.guards.done
+    order = np.lexsort((table[:, 2], table[:, 1], table[:, 0]))
+    slot, writes = table[order, 0], table[order, 3]
+    total = np.cumsum(writes)
+    begins = np.searchsorted(slot, slot)
+    since = total - (total - writes)[begins]
+    version = np.empty(len(table), np.int64)
+    version[order] = done[slot] + since
+    np.add.at(done, slot, writes)
+    mine = placed.version < 0
+    placed.version[mine] = version[-1 - placed.version[mine]]
+    placed.exact[mine] = placed.kind[mine] == READS

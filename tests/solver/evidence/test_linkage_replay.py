@@ -45,10 +45,10 @@ from recorder.evidence.linkage.codec import (
 from recorder.evidence.linkage.collector import LinkageCollector
 from recorder.files.reader import Recording
 from solver.evidence.linkage.log import LinkageLog, linkage_log, read_linkage
-from solver.evidence.linkage.replay.access import replay_at, table_of
 from solver.evidence.linkage.replay.group import Threads, replay_alone, replay_together
 from solver.evidence.linkage.replay.memory import add_entry, entry_as_of, new_memory
 from solver.evidence.linkage.replay.stream import COMPARED, LINKED, do_rows, new_replay
+from solver.evidence.linkage.replay.table import replay_at, table_of
 from solver.evidence.linkage.replay.turns import FAILED, STUCK, SWITCHES, WAITS, WHY, new_turns
 
 LINUX = ROOT / "firmware" / "linux" / "x86_64"

@@ -1,18 +1,14 @@
 """Native memory hooks of Stride's replays: a core's access waits in its hook until it can happen, and reads
 what the evidence says (`stream.py`); or reads what the read log says, where the core is replayed alone.
 
-What they need stands in a table of addresses, to which `CORE.fed` points.
+What they need stands in a table of addresses, to which `CORE.fed` points (`table.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from corebraid.base.compiled import carray, njit
+from corebraid.base.compiled import njit
 from corebraid.base.rows.event import FETCH, READ, RMW, WRITE, Access
 from emu.bus.private_memory import put_bytes
 from emu.hooks.access import stop
@@ -22,132 +18,26 @@ from emu.hooks.trace_tso import EVENT_BYTES, event_at
 from emu.hooks.undo import load_bytes
 from emu.native.registers import read_pc
 from emu.native.state import STOP_HELD, core_at
-from emu.native.unicorn import MEMORY_HOOK, MEMORY_WRITE, hook, peek32, peek64, pointer
-from recorder.evidence.linkage.kernels import Names, variable_of
+from emu.native.unicorn import MEMORY_HOOK, MEMORY_WRITE, hook, peek32, peek64
 from recorder.evidence.linkage.kernels import slot as hashed
-from solver.evidence.linkage.log import Bounds, LinkageLog, Runs, Shares
-from solver.evidence.linkage.place import FIELDS
-from solver.evidence.linkage.replay.memory import ENTRY, SharedMemory, word_of
+from recorder.evidence.linkage.kernels import variable_of
+from solver.evidence.linkage.place import is_private
+from solver.evidence.linkage.replay.memory import word_of
 from solver.evidence.linkage.replay.stream import (
     MET,
-    OWN_FIELDS,
     WROTE,
     Done,
-    Replay,
     begin_access,
     is_logged,
     keep_open,
     make_version,
     read_value,
 )
-from solver.evidence.linkage.replay.turns import FAILED, FITS, STREAM_FIELDS, STUCK, Turns, fail
-from solver.evidence.linkage.values import Values, next_value
+from solver.evidence.linkage.replay.table import BITS, FIRST, NAMED, SLOTS, STATE, SYMBOLS, replay_at
+from solver.evidence.linkage.replay.turns import FAILED, FITS, STUCK, fail
+from solver.evidence.linkage.values import next_value
 
 _ZERO, _ONE, _TWO, _THREE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
-#: Where `table_of` has, in bytes, what `Names` and `Shares.slot_of` are.
-_BITS, _FIRST, _SYMBOLS, _NAMED = np.uint64(16), np.uint64(32), np.uint64(48), np.uint64(56)
-_SLOTS = np.uint64(64)
-#: And where it has `Turns.state`, which begins with FAILED.
-_STATE = np.uint64(16 * 39)
-_MOST_WORDS = 128
-
-
-def _leaves(what: Any) -> Iterator[Any]:
-    if isinstance(what, tuple):
-        for part in what:
-            yield from _leaves(part)
-    else:
-        yield what
-
-
-def table_of(replay: Replay) -> NDArray[np.uint64]:
-    """Where everything is: uint64[], for each array its address and size, for each number that and 0. The
-    arrays must be kept."""
-    words = []
-    for leaf in _leaves(replay):
-        if isinstance(leaf, np.ndarray):
-            assert leaf.flags.c_contiguous
-            words += [leaf.ctypes.data, leaf.size]
-        else:
-            words += [int(leaf), 0]
-    table = np.zeros(_MOST_WORDS, np.uint64)
-    table[: len(words)] = words
-    return table
-
-
-@njit(cache=True)
-def _ints(words, k):  # type: ignore[no-untyped-def]
-    return carray(pointer(words[2 * k]), np.int64(words[2 * k + 1]), np.int64)
-
-
-@njit(cache=True)
-def _numbers(words, k):  # type: ignore[no-untyped-def]
-    return carray(pointer(words[2 * k]), np.int64(words[2 * k + 1]), np.uint64)
-
-
-@njit(cache=True)
-def _int(words, k):  # type: ignore[no-untyped-def]
-    return np.int64(words[2 * k])
-
-
-@njit(cache=True)
-def _names_at(words):  # type: ignore[no-untyped-def]
-    symbols = carray(pointer(words[6]), np.int64(words[7]), np.uint32)
-    return Names(words[2], words[4], symbols)
-
-
-@njit(cache=True)
-def _shares_at(words):  # type: ignore[no-untyped-def]
-    slots = carray(pointer(words[8]), np.int64(words[9]), np.int32)
-    return Shares(slots, _ints(words, 5), _ints(words, 6), _ints(words, 7), _ints(words, 8))
-
-
-@njit(cache=True)
-def _runs_at(words):  # type: ignore[no-untyped-def]
-    return Runs(_ints(words, 9), _ints(words, 10), _ints(words, 11), _ints(words, 12), _ints(words, 13))
-
-
-@njit(cache=True)
-def _bounds_at(words):  # type: ignore[no-untyped-def]
-    streams, bits = _int(words, 0), _int(words, 16)
-    seen = carray(pointer(words[2 * 22]), (streams, np.int64(1) << bits, 2), np.uint64)
-    return Bounds(
-        _int(words, 14), words[2 * 15] != 0, bits, _ints(words, 17), _ints(words, 18), _ints(words, 19),
-        _ints(words, 20), _ints(words, 21), seen,
-    )  # fmt: skip
-
-
-@njit(cache=True)
-def _values_at(words):  # type: ignore[no-untyped-def]
-    streams, bits = _int(words, 0), _int(words, 24)
-    last = carray(pointer(words[2 * 30]), (streams, np.int64(1) << bits), np.uint64)
-    return Values(
-        _int(words, 23), bits, _ints(words, 25), _numbers(words, 26), _ints(words, 27), _ints(words, 28),
-        _ints(words, 29), last, _ints(words, 31),
-    )  # fmt: skip
-
-
-@njit(cache=True)
-def _memory_at(words):  # type: ignore[no-untyped-def]
-    newest = carray(pointer(words[2 * 33]), np.int64(words[2 * 33 + 1]), np.int32)
-    entries = carray(pointer(words[2 * 34]), np.int64(words[2 * 34 + 1]), ENTRY)
-    initial = carray(pointer(words[2 * 36]), np.int64(words[2 * 36 + 1]), np.uint8)
-    return SharedMemory(_ints(words, 32), newest, entries, _ints(words, 35), initial)
-
-
-@njit(cache=True)
-def replay_at(address):  # type: ignore[no-untyped-def]
-    """The `Replay` of which `table_of` is at this address (uint64)."""
-    words = carray(pointer(address), _MOST_WORDS, np.uint64)
-    streams = _int(words, 0)
-    log = LinkageLog(
-        streams, _names_at(words), _shares_at(words), _runs_at(words), _bounds_at(words), _values_at(words)
-    )
-    told = carray(pointer(words[2 * 38]), (streams, STREAM_FIELDS), np.int64)
-    turns = Turns(words[2 * 37], told, _ints(words, 39))
-    own = carray(pointer(words[2 * 40]), (streams, OWN_FIELDS), np.int64)
-    met = carray(pointer(words[2 * 41]), (streams, 2, FIELDS), np.int64)
-    return Replay(log, _memory_at(words), turns, own, met)
 
 
 @njit(cache=True)
@@ -224,13 +114,13 @@ def _slot_plus_one(table, address):  # type: ignore[no-untyped-def]
     """One more than the slot of the variable that holds the byte at `address`, 0 if that is never shared.
     table: the address of a `table_of`."""
     variable = _ZERO
-    if peek64(table + _NAMED) != _ZERO:
-        variable = np.uint64(peek32(peek64(table + _SYMBOLS) + ((address >> _THREE) << _TWO)))
+    if peek64(table + NAMED) != _ZERO:
+        variable = np.uint64(peek32(peek64(table + SYMBOLS) + ((address >> _THREE) << _TWO)))
     if variable != _ZERO:
         variable -= _ONE
     else:
-        variable = peek64(table + _FIRST) + (address >> peek64(table + _BITS))
-    return peek32(peek64(table + _SLOTS) + (variable << _TWO))
+        variable = peek64(table + FIRST) + (address >> peek64(table + BITS))
+    return peek32(peek64(table + SLOTS) + (variable << _TWO))
 
 
 @njit(cache=True)
@@ -249,7 +139,7 @@ def linked_access(core, is_write, address, size, value):  # type: ignore[no-unty
     """One access of a core, before it happens: traced, and held against the evidence."""
     number, pc = core.trace_sequence, read_pc(core)
     trace_access(core, pc, is_write, address, size, value)
-    if peek64(peek64(core.fed + _STATE)) != _ZERO:
+    if peek64(peek64(core.fed + STATE)) != _ZERO:
         # Another one has failed, or the user has had enough.
         stop(core, STOP_HELD)
         return
@@ -353,7 +243,7 @@ def _made_by_others(core, replay, word, memories):  # type: ignore[no-untyped-de
     held = load_bytes(core, at, 8)
     slot = np.int64(replay.log.shares.slot_of[variable_of(replay.log.names, at)]) - 1
     if slot >= 0:
-        if not is_logged(replay.log, np.int64(core.core_id), np.int64(core.trace_sequence), slot):
+        if is_private(replay.log, np.int64(core.core_id), np.int64(core.trace_sequence), slot):
             return held
         return word_of(memory, word, np.int64(memory.newest[word]))
     # A word that is never shared is changed by one stream alone.

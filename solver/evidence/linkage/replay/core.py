@@ -28,10 +28,10 @@ from solver.evidence.linkage.replay.access import (
     on_linked_access,
     on_lone_access,
     renew_code,
-    table_of,
 )
 from solver.evidence.linkage.replay.steps import Steps
 from solver.evidence.linkage.replay.stream import Replay
+from solver.evidence.linkage.replay.table import table_of
 
 #: Kind of the rows that stand for fetches of code; the log has none of it. value: the number of the event.
 FETCHED = 10

@@ -17,7 +17,7 @@ from corebraid.base.errors import UsageError
 from corebraid.base.host_memory import host_memory
 from corebraid.base.wording import Option, Phrase, another
 from emu.native.state import address_of
-from recorder.evidence.linkage.codec import DOUBLE, Head
+from recorder.evidence.linkage.codec import DOUBLE, GUARDED, Head
 from recorder.files.reader import Recording, iter_agent_trace, iter_image
 from solver.evidence.linkage.log import LinkageLog, read_linkage
 from solver.evidence.linkage.replay.core import GivenUp, LinkedCore, LinkedReplay
@@ -234,6 +234,12 @@ def replay_alone(
             "the read log leaves out values that only a replay of all cores can know",
             where=str(recording.path),
             remedy=Phrase("replay all cores, or record again with ", Option("read_values", "all")),
+        )
+    if replaying.head.compressions & GUARDED:
+        raise UsageError(
+            "the evidence skips what locks protect, which only a replay of all cores can know",
+            where=str(recording.path),
+            remedy=Phrase("replay all cores, or record again without ", Option("protected", "skip")),
         )
     core = replaying.core(number, alone=True)
     for _ in core.run(progress):

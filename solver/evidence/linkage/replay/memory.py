@@ -41,7 +41,8 @@ class SharedMemory(NamedTuple):
 
 def new_memory(log: LinkageLog, initial: NDArray[np.uint8]) -> SharedMemory:
     """Nothing has been written. initial: uint8[bytes], which stays as it is. Raises ExcessError."""
-    writes = int(log.shares.writes.astype(np.float64).sum() + log.runs.n.astype(np.float64).sum())
+    counts = log.shares.writes, log.runs.n, log.guards.skipped[1:]
+    writes = int(sum(count.astype(np.float64).sum() for count in counts))
     if writes > MOST_WRITES:
         raise ExcessError(
             "more writes than can be held", expected=f"at most {MOST_WRITES:,}", found=f"{writes:,}"

@@ -18,7 +18,17 @@ from corebraid.base.rows.event import READ, RMW, UNCACHED, WRITE
 from recorder.evidence.linkage.kernels import slot as hashed
 from recorder.evidence.linkage.kernels import variable_of
 from solver.evidence.linkage.log import LinkageLog
-from solver.evidence.linkage.place import FIELDS, KNOWN, RECORDED, SLOT, VERSION, meet
+from solver.evidence.linkage.place import (
+    FIELDS,
+    GUARDED,
+    KNOWN,
+    RECORDED,
+    SLOT,
+    VERSION,
+    is_guarded,
+    is_private,
+    meet,
+)
 from solver.evidence.linkage.replay.memory import (
     SharedMemory,
     entry_as_of,
@@ -110,6 +120,13 @@ def _meet_both(replay, stream, done):  # type: ignore[no-untyped-def]
 def _hold_variable(replay, stream, half, kind):  # type: ignore[no-untyped-def]
     """Wait for one variable of an access. False if it cannot be had."""
     met, own = replay.met[stream, half], replay.own[stream]
+    if met[GUARDED] != 0:
+        # Others have it not now: who takes its lock has waited for their releases. What is left is what its
+        # first stream did alone, and not to see what is written to it when it is open.
+        slot, made = met[SLOT], replay.memory.made
+        held = hold(replay.turns, made, stream, slot, replay.log.shares.writes[slot])
+        met[VERSION] = min(made[slot], replay.log.guards.written[slot])
+        return held
     if met[RECORDED] == 0:
         return True
     needed = met[VERSION]
@@ -136,7 +153,8 @@ def begin_access(replay, stream, done):  # type: ignore[no-untyped-def]
 def _found_at(replay, stream, done, half, limit):  # type: ignore[no-untyped-def]
     """Of an access, what of it is in one word as its variable was at version `limit`: (entry, those bytes).
     The entry is -1 where the stream's own memory says it."""
-    if replay.met[stream, half, RECORDED] == 0:
+    met = replay.met[stream, half]
+    if met[RECORDED] == 0 and met[GUARDED] == 0:
         return np.int64(-1), done.old & mask_part(done.address, done.size, half)
     word, _, n, _ = part_in(done.address, done.size, half)
     if n <= 0:
@@ -188,6 +206,9 @@ def search_for_match(replay, stream, done, two, value):  # type: ignore[no-untyp
 def read_value(replay, stream, done, two):  # type: ignore[no-untyped-def]
     """What the access reads, once it can happen: (why not, value)."""
     values, met = replay.log.values, replay.met[stream]
+    if met[0, GUARDED] != 0:
+        met[1, VERSION] = met[0, VERSION]
+        return FITS, exact_value(replay, stream, done)
     if met[0, RECORDED] == 0 and met[1, RECORDED] == 0:
         return FITS, done.old
     place = hashed(done.address, values.shadow_bits)
@@ -247,7 +268,9 @@ def make_version(replay, stream, done, new):  # type: ignore[no-untyped-def]
 @inner
 def is_logged(log, stream, number, slot):  # type: ignore[no-untyped-def]
     """Whether accesses to the variable in this slot (-1: none) are in the log, by an event of this number."""
-    return slot >= 0 and not (log.shares.owner[slot] == stream and number < log.shares.events[slot])
+    if slot < 0 or is_private(log, stream, number, slot):
+        return False
+    return not is_guarded(log, stream, number, slot)
 
 
 @inner

@@ -6,6 +6,7 @@ import numpy as np
 
 from corebraid.base.errors import Contradiction
 from corebraid.base.wording import Option, Phrase
+from recorder.evidence.linkage.codec import SHARE, Head, iter_linkage
 from recorder.files.evidence_names import LINKAGE
 from recorder.files.reader import Recording
 from solver.evidence.linkage.log import LinkageLog
@@ -37,13 +38,13 @@ def contradiction(recording: Recording, replay: Replay, left: str = "") -> Contr
     """What to raise where the evidence is not of one run. left: what no stream has come to, if all ended."""
     return Contradiction(
         "the evidence contradicts the replay",
-        found=left or _why(replay),
+        found=left or _why(recording, replay),
         where=f"{recording.path}, evidence {LINKAGE}",
         remedy=Phrase("the evidence is damaged: record again with ", Option("evidence", LINKAGE)),
     )
 
 
-def _why(replay: Replay) -> str:
+def _why(recording: Recording, replay: Replay) -> str:
     state = replay.turns.state
     number = int(state[EVENT_NUMBER])
     where = _stream(replay.log, int(state[STREAM]))
@@ -51,29 +52,36 @@ def _why(replay: Replay) -> str:
         where += f", event {number}, address {int(np.uint64(state[ADDRESS])):#x}"
     if int(state[WHY]) in _WHAT:
         return f"{where}: {_WHAT[int(state[WHY])]}"
-    return f"{where}: nobody makes the version for which it waits: {_waits(replay)}"
+    return f"{where}: nobody makes the version for which it waits: {_waits(recording, replay)}"
 
 
 def _stream(log: LinkageLog, stream: int) -> str:
     return "the agents" if stream == log.streams - 1 else f"core {stream}"
 
 
-def _waits(replay: Replay) -> str:
+def _waits(recording: Recording, replay: Replay) -> str:
     """Who waits for what, and who is to make that."""
-    told = []
+    told, shared = [], _shared(recording)
     for stream, row in enumerate(replay.turns.streams.tolist()):
         slot, version = row[OF_SLOT], row[OF_VERSION]
         if version and replay.memory.made[slot] < version:
             made = int(replay.memory.made[slot])
-            name, writer = _variable(replay.log, slot), _writer(replay.log, slot, made + 1)
+            name, writer = _variable(replay.log, shared[slot]), _writer(replay.log, slot, made + 1)
             by = "nobody" if writer < 0 else _stream(replay.log, writer)
+            if _is_guarded(replay.log, slot, made + 1):
+                by = "who holds its lock"
             told.append(f"{_stream(replay.log, stream)} for version {version} of {name}, which has {made}")
             told[-1] += f" and gets its next from {by}"
     return "; ".join(told) or "nobody waits"
 
 
-def _variable(log: LinkageLog, slot: int) -> str:
-    variable = int(np.flatnonzero(log.shares.slot_of == slot + 1)[0])
+def _shared(recording: Recording) -> list[int]:
+    """The variable of each slot: they are numbered as they stand in the evidence."""
+    pieces = [item for item in iter_linkage(recording) if not isinstance(item, Head)]
+    return [int(row[0]) for piece in pieces if piece.kind == SHARE for row in piece.table]
+
+
+def _variable(log: LinkageLog, variable: int) -> str:
     symbols = int(log.names.symbols)
     if variable < symbols:
         return f"symbol {variable}"
@@ -91,6 +99,12 @@ def _writer(log: LinkageLog, slot: int, version: int) -> int:
         if ((first <= version) & (version < first + n)).any():
             return stream
     return -1
+
+
+def _is_guarded(log: LinkageLog, slot: int, version: int) -> bool:
+    """Whether a version is made under a lock, and not logged."""
+    since, until = int(log.shares.writes[slot]), int(log.guards.written[slot])
+    return bool(log.guards.lock[slot]) and since < version <= until
 
 
 def left_over(log: LinkageLog, only: int | None = None) -> str:

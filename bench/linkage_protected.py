@@ -1,0 +1,124 @@
+"""Stride without what locks protect (ICSE 2012, sections V-C and VI-E): bytes of the log with and without,
+measured, not estimated: `record --evidence linkage --protected skip`.
+
+    python -m bench protected
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+import corebraid
+from bench.linkage_locks import Races
+from bench.linux_programs import OURS
+from bench.programs import image
+from bench.report import Column, Table, publish
+from bench.systems.logs import guest_of, watch_again
+from recorder.evidence.linkage.codec import MOST
+from recorder.files.evidence_names import LINKAGE, evidence_log
+from recorder.files.reader import Recording
+from solver.evidence.linkage.log import read_linkage
+
+FIRMWARE = ("pgas_uts", "pgas_fib", "pgas_guppie", "bug_dcl", "uts", "radix")
+LINUX = {
+    "mutexes": (), "histogram": (), "linear_regression": (), "condvars": (), "water": ("4", "64"),
+    "barnes": ("4", "96"), "steal": ("4", "8"), "ocean": ("4", "48"),
+}  # fmt: skip
+CORES = 4
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run's logs. stored: bytes of the evidence, protected accesses logged or skipped. shared: variables.
+    guarded, opened: those that a lock protects at first, and not to the end. skipped: accesses; all of them:
+    accesses. no_race: the share of shared words, but for locks, that no two accesses race on, by a detector
+    that sees the whole run; None of a Linux program, whose address space is too large for it."""
+
+    stored: tuple[int, int]
+    accesses: int
+    shared: int
+    guarded: int
+    opened: int
+    skipped: int
+    no_race: float | None
+
+
+def measured(program: Path, arguments: tuple[str, ...], folder: Path, cores: int = CORES) -> Run:
+    """Record twice by one seed, which is the same run."""
+    stored, recordings = [], []
+    for way in ("log", "skip"):
+        path = folder / way
+        corebraid.record(
+            program,
+            path,
+            arguments=arguments,
+            cores=cores,
+            seed=1,
+            evidence=LINKAGE,
+            protected=way,
+            slice=1000,
+        )
+        recordings.append(Recording.open(path))
+        stored.append((path / evidence_log(LINKAGE)).stat().st_size)
+    one, other = recordings
+    assert one.manifest.instructions == other.manifest.instructions
+    log, no_race = read_linkage(other), None
+    if not one.manifest.linux:
+        races = Races(guest_of(one.manifest))
+        watch_again(one, [races])
+        no_race = races.shares()[1]
+    accesses = one.manifest.totals["accesses"]
+    assert isinstance(accesses, int)
+    guards = log.guards
+    opened = int((guards.written < MOST).sum())
+    return Run(
+        (stored[0], stored[1]), accesses, len(guards.lock), int((guards.lock > 0).sum()), opened,
+        int(guards.skipped[0]), no_race,
+    )  # fmt: skip
+
+
+def protected_table() -> Table:
+    """Sizes, without rows."""
+    columns = [Column("program"), Column("guest"), Column("M accesses", ".2f"), Column("shared words", ",d")]
+    columns += [Column("under a lock", ",d"), Column("opened", ",d"), Column("no race", ".0%")]
+    columns += [
+        Column("skipped", ",d"),
+        Column("bytes", ",d"),
+        Column("without", ",d"),
+        Column("of it", ".0%"),
+    ]
+    notes = [
+        f"{CORES} cores, turns of up to 1,000 instructions. under a lock: words that a lock protects when a "
+        "second core touches them; opened: those of them that were then touched without it, and are logged "
+        "from there on.",
+        "no race: of shared words that are no locks, those that a race detector, which sees the whole run "
+        "and takes every atomic word for a lock, finds ordered. The recorder asks for one lock, and knows "
+        "only the past.",
+        "skipped: accesses that are not logged. bytes: of the evidence, fetches and digests included; "
+        "without: with --protected skip.",
+    ]
+    return Table("protected", "Stride: the log without what locks protect", columns, notes)
+
+
+def main(console: Console) -> None:
+    """Measure, print, and write bench/out/protected.md and .json."""
+    table = protected_table()
+    subjects = [(name, "firmware", image(name), ()) for name in FIRMWARE]
+    subjects += [(name, "Linux", OURS / name, given) for name, given in LINUX.items()]
+    for name, guest, program, arguments in subjects:
+        with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as folder:
+            add(table, name, guest, measured(program, arguments, Path(folder)))
+    publish("protected", [table], console)
+
+
+def add(table: Table, name: str, guest: str, run: Run) -> None:
+    """A row."""
+    one, other = run.stored
+    table.add(
+        name, guest, run.accesses / 1e6, run.shared, run.guarded, run.opened, run.no_race, run.skipped,
+        one, other, other / one,
+    )  # fmt: skip
