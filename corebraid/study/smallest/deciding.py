@@ -11,6 +11,7 @@ import numpy as np
 
 from corebraid.base.errors import Divergence, FormatError
 from corebraid.base.rows.event import FETCH, UNCACHED
+from corebraid.names.program import GuestProgram
 from corebraid.study.attempts import Attempt
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_of, title_of
@@ -30,6 +31,8 @@ from recorder.replay.seek import accesses
 _RELIES = 5_000
 #: Functions that it is told that one was called from.
 _MOST_CALLERS = 1
+#: In the names of functions that give a lock back.
+_GIVES_BACK = "unlock"
 #: Pairs of accesses under a lock that are looked at.
 _MOST_PAIRS = 64
 
@@ -49,16 +52,36 @@ def decisive_of(
     known = np.zeros(0, np.uint64) if shared is None else shared.words
     teller = Teller(recording, course, np.union1d(known, np.array(sorted(words), np.uint64)))
     early, between, late = ([] if one is None else _at(teller, *one) for one in places)
-    pair = next((pair for pair in product(between, late) if conflict(*pair)), None)
+    made = [one for _, one in teller.sequence]
+    pair = border(between, late, made)
     if pair is None:
         return None
-    steps, there, title = deciding(early, pair, [one for _, one in teller.sequence])
+    calls = LockCalls(teller.program, data_decides=not _is_deadlock(recording))
+    steps, there, title = deciding(early, pair, made, calls)
     callers = _callers(recording, teller, steps)
     said = [teller.access(one, named=True) + called for one, called in zip(steps, callers, strict=True)]
     if not fails:
         title = OTHER_WAY
         said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
     return Decisive(steps, there, tuple(said), f"{teller.word(there)}: {title}")
+
+
+class LockCalls:
+    """What calls of the C library do with a lock. program: whose names they have, None: nothing is known by
+    name. data_decides: the run does not end because somebody waits for a lock for ever."""
+
+    def __init__(self, program: GuestProgram | None = None, *, data_decides: bool = True) -> None:
+        self._program, self.data_decides = program, data_decides
+
+    def gives_back(self, access: Access) -> bool:
+        """Whether an access to a lock's word is in a function that gives locks back."""
+        name = self._program.symbols.name(access.pc) if self._program is not None else None
+        return _GIVES_BACK in (name or "")
+
+
+def _is_deadlock(recording: Recording) -> bool:
+    end = recording.manifest.end
+    return end is not None and end.reason == "deadlock"
 
 
 def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> list[str]:
@@ -78,13 +101,32 @@ def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> l
     return said
 
 
+def border(
+    between: Sequence[Access], late: Sequence[Access], made: Sequence[Access]
+) -> tuple[Access, Access] | None:
+    """Two accesses that cannot be swapped, of the instructions at the borders of a preemption; where these
+    have none, as the thread must go on no earlier for something that it does only later, the last one of
+    another before `late` that cannot be swapped with it. made: all that are looked at, in order."""
+    if (pair := next((pair for pair in product(between, late) if conflict(*pair)), None)) is not None:
+        return pair
+    for here in late:
+        before = reversed(made[: made.index(here)])
+        meanwhile = takewhile(lambda one, who=here.who: one.who != who, before)  # type: ignore[misc]
+        if (there := next((one for one in meanwhile if conflict(one, here)), None)) is not None:
+            return there, here
+    return None
+
+
 def deciding(
-    early: Sequence[Access], pair: tuple[Access, Access], made: Sequence[Access]
+    early: Sequence[Access],
+    pair: tuple[Access, Access],
+    made: Sequence[Access],
+    calls: LockCalls | None = None,
 ) -> tuple[tuple[Access, ...], Access, str]:
     """(accesses that decide, in order; the one whose word they are about; what they are). early: those of the
     instruction that must come before; pair: at the other two borders; made: all that are looked at, in
-    order."""
-    (there, here), told, kind = _under_lock(*pair, made)
+    order. calls: how it is known what calls do with locks."""
+    (there, here), told, kind = _under_lock(*pair, made, calls or LockCalls())
     begun = next((one for one in early if _counts(one, there, here, made)), None)
     steps = sorted({*pair, *told, *(() if begun is None else (begun,))}, key=made.index)
     return tuple(steps), there, title_of(there, here, kind)
@@ -163,35 +205,47 @@ def _gives_back(access: Access, made: Sequence[Access]) -> bool:
 
 
 def _under_lock(
-    there: Access, here: Access, made: Sequence[Access]
+    there: Access, here: Access, made: Sequence[Access], calls: LockCalls
 ) -> tuple[tuple[Access, Access], tuple[Access, ...], str | None]:
     """(two accesses, these with a third, of which kind that is): of two that take one lock, two in what is
     done under it; those first with which a third makes an encounter."""
-    pairs = list(islice(_in_sections(there, here, made), _MOST_PAIRS)) or [(there, here)]
+    found = _in_sections(there, here, made, calls) if _is_lock(there, here) else iter(())
+    pairs = list(islice(found, _MOST_PAIRS)) or [(there, here)]
     told = [(pair, *_with_third(*pair, made)) for pair in pairs]
     return next((one for one in told if one[2] is not None), told[0])
 
 
-def _in_sections(there: Access, here: Access, made: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
-    """Of two accesses that take one lock, pairs in what is done under it that cannot be swapped."""
-    if _is_lock(there, here):
-        mine = _section(made[made.index(there) :], there.who, there.word)
-        theirs = _section(made[made.index(here) :], here.who, there.word)
-        yield from ((one, other) for other, one in product(theirs, mine) if conflict(one, other))
+def _in_sections(
+    there: Access, here: Access, made: Sequence[Access], calls: LockCalls
+) -> Iterator[tuple[Access, Access]]:
+    """Of two accesses that take one lock, pairs in what is done under it that cannot be swapped; where the
+    second thread does nothing there any more, what the first one reads there that others wrote."""
+    mine, theirs = (_section(made[made.index(one) :], calls) for one in (there, here))
+    yield from ((one, other) for other, one in product(theirs, mine) if conflict(one, other))
+    if theirs or not calls.data_decides:
+        return
+    for read in (one for one in mine if one.reads):
+        before = reversed(made[: made.index(read)])
+        wrote = next((one for one in before if changes(one) and one.overlaps(read)), None)
+        if wrote is not None and wrote.who != read.who:
+            yield wrote, read
 
 
-def _section(made: Iterable[Access], who: int, lock: int) -> list[Access]:
-    """What a thread does in its own code from its first change of a lock's word to the next one; from that
-    one on if it had to wait before it got the lock, which is a change, too."""
-    found: list[Access] | None = None
+def _section(made: Sequence[Access], calls: LockCalls) -> list[Access]:
+    """What the thread of the first access, which is to a lock's word, does in its own code between the end of
+    the call of the library that the access is in, and the next call that touches the word. Nothing if the
+    first one gives the lock back. Which call that is tells better than values: who gives a reader-writer
+    lock to somebody who waits changes its word for him."""
+    first, found = made[0], list[Access]()
+    last = first
     for one in made:
-        if one.who != who:
+        if one.who != first.who or (one.caller and one.word != first.word):
             continue
-        if one.word != lock:
-            if found is not None and not one.caller:
-                found.append(one)
-        elif changes(one):
-            if found or (found is not None and not one.new):
-                break
-            found = []
-    return found or []
+        if not one.caller:
+            found.append(one)
+        elif found or one.caller != first.caller:
+            break
+        else:
+            last = one
+    gives_back = (last.new == 0 and changes(last)) or calls.gives_back(last)
+    return [] if gives_back else found

@@ -170,8 +170,9 @@ def reduction_of(
     return replace(kept, interrupted=interrupted, decided=tuple(decided))
 
 
-def _windows(trials: Trials, smallest: Smallest, way: Way) -> Iterator[Window]:
-    """Preemptions with which it fails, narrowed; where it fails without any, one with which it passes."""
+def _windows(trials: Trials, smallest: Smallest, way: Way) -> Iterator[Iterator[Window]]:
+    """Preemptions with which it fails, narrowed, each in the ways that there are; where it fails without any,
+    one with which it passes."""
     if smallest.preempting:
         yield from Narrowing(trials, smallest.found, lambda one: one.way == way).windows()
         return
@@ -185,12 +186,14 @@ def _decided(
 ) -> Iterator[Decisive]:
     """What decides at its preemptions, one by one, as far as there is time and it can be told."""
     subject, tried, fails = comparison.subject, smallest.found.run.attempt, bool(smallest.preempting)
-    for window in islice(_windows(trials, smallest, way), _MOST_DECIDED):
-        one = None
-        with scratch(recording, "the recording is kept") as folder, suppress(CorebraidError):
-            one = decisive_of(window, subject, tried, folder / "narrow", fails=fails)
-        if one is not None:
-            yield one
+    for windows in islice(_windows(trials, smallest, way), _MOST_DECIDED):
+        for window in windows:
+            one = None
+            with scratch(recording, "the recording is kept") as folder, suppress(CorebraidError):
+                one = decisive_of(window, subject, tried, folder / "narrow", fails=fails)
+            if one is not None:
+                yield one
+                break
 
 
 def _kept(recording: Path, comparison: Comparison, smallest: Smallest, again: Again) -> Reduction:

@@ -9,6 +9,7 @@ of two schedules; what is halved here is the time for which one thread is stoppe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
@@ -55,23 +56,26 @@ class Narrowing:
     def __init__(self, trials: Trials, found: Tried, so: Callable[[Tried], bool]) -> None:
         self._trials, self._found, self._so = trials, found, so
 
-    def windows(self) -> Iterator[Window]:
-        """Of its preemptions, in order, until the time is over."""
+    def windows(self) -> Iterator[Iterator[Window]]:
+        """Of its preemptions, in order, until the time is over: of each those that there are, the one whose
+        thread is stopped latest first."""
         for fired in course_of(self._found).preempting:
-            try:
-                window = self._window(fired)
-            except OutOfTimeError:
-                return
-            if window is not None:
-                yield window
+            yield self._each(fired)
 
-    def _window(self, fired: Fired) -> Window | None:
+    def _each(self, fired: Fired) -> Iterator[Window]:
         number, switches = fired.number, self._found.switches
         stay = _ended_by(course_of(self._found), fired)
         own = 0 if stay is None else stay.own
-        if not self._holds(_stopped(switches, number, own)):
-            return None
-        late = self._latest(number, own)
+        with suppress(OutOfTimeError):
+            if not self._holds(_stopped(switches, number, own)):
+                return
+            for late in self._latest(number, own):
+                if (window := self._window(number, late)) is not None:
+                    yield window
+
+    def _window(self, number: int, late: int) -> Window | None:
+        """late: instructions of its own after which the thread is stopped."""
+        switches = self._found.switches
         found = self._trials.one(_stopped(switches, number, late))
         back = self._return(found, number)
         if back is None:
@@ -119,8 +123,9 @@ class Narrowing:
                 inside, outside = points[passes - 1] if passes else inside, points[passes]
         return inside
 
-    def _latest(self, number: int, own: int) -> int:
-        """The most instructions of its own after which a thread may be stopped. own: it may after these."""
+    def _latest(self, number: int, own: int) -> Iterator[int]:
+        """The most instructions of its own after which a thread may be stopped, further on and then next to
+        where it is stopped. own: it may after these."""
         switches = self._found.switches
 
         def stopped(own: int) -> list[Switch]:
@@ -133,8 +138,9 @@ class Narrowing:
         stops = [_stopped_in(tried, number) for tried in self._trials.each(listed) if self._so(tried)]
         for stay in reversed(stops):
             if stay is not None and stay.own > late and self._holds(stopped(stay.own)):
-                return self._furthest(stay.own, stopped)
-        return late
+                yield self._furthest(stay.own, stopped)
+                break
+        yield late
 
     def _return(self, found: Tried, number: int) -> tuple[int, Switch] | None:
         """The switch that lets the thread that is stopped by switch `number` go on as early as may be, and

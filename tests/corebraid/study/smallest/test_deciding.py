@@ -6,24 +6,25 @@ import pytest
 
 from corebraid.base.rows.event import READ, RMW, WRITE
 from corebraid.study.shared_rows import Access
-from corebraid.study.smallest.deciding import deciding
+from corebraid.study.smallest.deciding import LockCalls, border, deciding
 
 KINDS = {"R": READ, "W": WRITE, "A": RMW}
 WORDS = {"x": 0x1000, "y": 0x2000, "l": 0x3000, "m": 0x4000}
-#: Where the C library was called from.
-CALLER = 0x77
+#: Where the C library was called from, to take a lock and to give it back.
+CALLER, BACK = 0x77, 0x88
 
 
 def accesses(text: str) -> list[Access]:
     """As '1Rx0 2Ax0-1 1Ll': thread, kind, word, old and new value; L, U and T are a library's, taking a
-    lock, giving it back, and trying in vain, and Q any change of one."""
+    lock, giving it back, and trying in vain, and Q and P any change of one where it is taken, and given
+    back."""
     made = []
     for at, one in enumerate(text.split()):
         who, kind, word = int(one[0]), one[1], WORDS[one[2]]
         locking = {"L": (0, 1), "U": (1, 0), "T": (1, 1)}.get(kind)
         old, _, new = one[3:].partition("-")
         values = locking or (int(old or 0), int(new or old or 0))
-        caller = CALLER if kind in "LUTQ" else 0
+        caller = CALLER if kind in "LTQ" else BACK if kind in "UP" else 0
         made.append(Access(at, who, who, at, 0x100 + at, word, 8, KINDS.get(kind, RMW), *values, caller))
     return made
 
@@ -62,21 +63,67 @@ def test_who_has_a_lock_first_is_told_by_what_is_done_under_it() -> None:
     text = "2Ll 1Tl 2Wy0-1 2Ul 1Ll 1Ry1 1Ul"
     assert told(text, 0, 1) == ([0, 1, 2, 5], "y", "written by one thread before another read it")
     # Who waits changes the lock's word, too.
-    text = "2Ll 1Tl 1Ql1-2 2Wy0-1 2Ql2-0 1Ql0-2 1Ry1 1Ql2-0"
+    text = "2Ll 1Tl 1Ql1-2 2Wy0-1 2Pl2-0 1Ql0-2 1Ry1 1Pl2-0"
     assert told(text, 0, 1) == ([0, 1, 3, 6], "y", "written by one thread before another read it")
     text = "2Ll 1Ll"
     assert told(text, 0, 1) == ([0, 1], "l", "changed atomically, or taken, by one thread before another")
 
 
+@pytest.mark.parametrize(
+    ("text", "between", "late", "pair"),
+    [
+        ("1Ry0 2Rx0 2Wy0-1 1Ax0-1 1Ry1", 1, 3, (1, 3)),
+        # What the thread goes on behind concerns what it does later; the last before that concerns this.
+        ("1Ry0 2Rx0 2Rx0 2Wy0-1 1Ax0-1 1Ry1", 3, 4, (2, 4)),
+        # Not what came before the thread was stopped.
+        ("2Rx0 1Ry0 2Wy0-1 1Ax0-1 1Ry1", 2, 3, None),
+        ("1Ry0 2Rx0 2Wy0-1 1Rx0 1Ry1", 2, 3, None),
+    ],
+)
+def test_the_accesses_at_the_borders(
+    text: str, between: int, late: int, pair: tuple[int, int] | None
+) -> None:
+    made = accesses(text)
+    found = border([made[between]], [made[late]], made)
+    assert (None if found is None else tuple(one.at for one in found)) == pair
+
+
 def test_readers_have_a_lock_together() -> None:
     """Each adds 8 to its word while it reads; who writes sets a bit."""
-    text = "2Ql0-8 3Ql8-16 2Rx0 2Ql16-8 3Ql8-0 1Ql0-2 1Wx0-1 1Ql2-0"
+    text = "2Ql0-8 3Ql8-16 2Rx0 2Pl16-8 3Pl8-0 1Ql0-2 1Wx0-1 1Pl2-0"
     assert told(text, 0, 5) == ([0, 2, 5, 6], "x", "read by one thread before another wrote it")
+
+
+def test_who_is_handed_a_lock_does_not_change_its_word() -> None:
+    """A writer waits; the last reader gives the lock to it."""
+    text = "2Ql0-8 1Ql8-10 1Tl 2Rx0 2Pl10-2 1Wx0-1 1Pl2-0"
+    assert told(text, 0, 2) == ([0, 2, 3, 5], "x", "read by one thread before another wrote it")
+
+
+def test_who_never_gets_the_lock_is_told_by_what_the_other_read_under_it() -> None:
+    """A thread waits for a condition, another takes what it waits for, and it does not look again."""
+    text = "1Ll 1Rx0 1Ul 3Ll 3Wx0-1 3Ul 2Ll 2Wx1-0 2Ul 1Ll 3Tl 1Rx0"
+    changed = ([1, 7, 9, 10, 11], "x", "it changed between two uses by a thread")
+    assert told(text, 9, 10) == changed
+    made = accesses(text)
+    waits = LockCalls(data_decides=False)
+    steps, there, _ = deciding([], (made[9], made[10]), made, waits)
+    assert ([one.at for one in steps], there.word) == ([9, 10], WORDS["l"])
 
 
 def test_what_is_done_when_the_lock_is_given_back_is_not_under_it() -> None:
     text = "2Ll 1Tl 2Ul 2Wx0-1 1Ll 1Ul 1Rx1"
     assert told(text, 0, 1)[0] == [0, 1]
+    # Where the library says by its name that it gives a lock back.
+    text = "2Ql8-10 1Tl 2Wx0-1 1Ll 1Rx1 1Ul"
+    assert told(text, 0, 1)[0] == [0, 1, 2, 4]
+    made = accesses(text)
+
+    class Back(LockCalls):
+        def gives_back(self, access: Access) -> bool:
+            return access.at == 0
+
+    assert [one.at for one in deciding([], (made[0], made[1]), made, Back())[0]] == [0, 1]
 
 
 @pytest.mark.parametrize(
