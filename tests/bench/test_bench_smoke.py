@@ -212,6 +212,7 @@ def test_the_ordering_path_is_measured(tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path / "path.md").exists()
 
 
+@pytest.mark.soak
 def test_ordering_is_measured_on_small_regions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordering, "SMALL", 40)
     monkeypatch.setattr(ordering, "LARGE", 60)
@@ -223,6 +224,7 @@ def test_ordering_is_measured_on_small_regions(monkeypatch: pytest.MonkeyPatch) 
     assert not any("undecided" in str(cell) for row in rows for cell in row)
 
 
+@pytest.mark.soak
 def test_what_losses_settle_is_shown_beside_what_values_leave_open(tmp_path: Path) -> None:
     recording = firmware(tmp_path / "rec", "bug_dcl", seed=1, longest_slice=2000)
     table = settled.settled_table("one", "one", iter([("bug_dcl", "none", recording)]), 30, lambda _: None)
@@ -257,6 +259,7 @@ def test_orders_are_held_against_the_truth() -> None:
     assert sum(row[3] for row in tables["scored-all"]["rows"] if row[1] == "auto") >= 2
 
 
+@pytest.mark.soak
 def test_corrections_cost_is_measured_for_every_revision(tmp_path: Path) -> None:
     """Of programs that end, whatever they repeat."""
     times = corrections.measured("x87: fsin", rounds=1, lasting=1e-6)

@@ -184,6 +184,7 @@ def test_a_few_kills() -> None:
     assert len({row["command"] for row in found["counts"]} & {"SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"}) == 2
 
 
+@pytest.mark.soak
 def test_a_few_instructions() -> None:
     found = campaign("instructions", "--cases", 4, "--seed", 1)
     assert (found["cases"], found["failures"]) == (4, [])

@@ -159,6 +159,7 @@ def test_slices_are_chosen_by_how_many_interleavings_they_have() -> None:
     assert 0 < sum(count(one.sizes) for one in chosen(slices, 10, 100, 150)) <= 150
 
 
+@pytest.mark.soak
 def test_devices_are_measured_and_a_missing_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lightplay_devices, "device", lambda: NO_GPU)
     classes = ((2, 40, 200), (41, 1 << 12, 1 << 13))

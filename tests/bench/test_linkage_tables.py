@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bench import linkage_edges, linkage_protected, linkage_replay
 from bench.linux_programs import OURS
 from bench.programs import image
@@ -19,6 +21,7 @@ def test_bytes_with_and_without_what_locks_protect(tmp_path: Path) -> None:
     assert len(table.texts()[0]) == len(table.columns)
 
 
+@pytest.mark.soak
 def test_what_edges_decide() -> None:
     table = linkage_edges.edges_table()
     linkage_edges.add(table, OURS / "condvars", 300)
@@ -28,6 +31,7 @@ def test_what_edges_decide() -> None:
     assert told["reads undetermined, with"] == 0 < told["reads undetermined, without"]  # type: ignore[operator]
 
 
+@pytest.mark.soak
 def test_the_replayers_speed(tmp_path: Path) -> None:
     table = linkage_replay.replayer_table()
     measured = linkage_replay.measure(image("fig1"), (), 100, tmp_path, rounds=1)

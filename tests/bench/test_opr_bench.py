@@ -51,6 +51,7 @@ def test_the_papers_relation() -> None:
     assert paper_relation("uts") is None
 
 
+@pytest.mark.soak
 def test_log_against_shadow_memory(tmp_path: Path) -> None:
     table, summary = opr_log.measure(("pgas_ep", "pgas_mcop", "ring"), 3, 2, 1, tmp_path)
     for name, shadow, log, ratio, *_ in table.rows:
