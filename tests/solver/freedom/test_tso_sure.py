@@ -44,8 +44,8 @@ def test_counts_pairs_and_choices_are_those_of_all_orders() -> None:
                     assert order == expected, f"{what}: {a} and {b}"
                     assert before.any(), f"{what}: {a} and {b}"
     print(f"{regions} regions, {weak} with loads that a store buffer may answer, {pairs} pairs")
-    assert regions > 200
-    assert weak > 30
+    assert regions > 100
+    assert weak > 15
 
 
 def test_links_keep_the_operations_and_their_order() -> None:

@@ -92,4 +92,4 @@ def test_losses_that_contradict_cost_nothing_of_what_tenures_prove() -> None:
                 n = len(run.ranks())
                 assert pairs_of(found.clocks, n) == pairs_of(plain.tenures.deduced(plain).clocks, n)
     print(f"{dropped} regions without losses")
-    assert dropped > 30
+    assert dropped > 10
