@@ -62,10 +62,14 @@ NOT_RUN = {
     "corebraid record -o REC --env": "python3 may be a script that starts another program, which is refused",
 }
 #: What begins examples that take long: `make soak` runs them.
+_GALLERY = ("LOST", "CYCLE", "SECTIONS", "FREED", "MISSED", "ABA")
 LONG = {
     "corebraid order REC --engine smt --encoding paper": "minutes of z3",
     "corebraid record -- pigz": "hundreds of millions of instructions",
     "corebraid record -o REC -- pigz": "the same",
+    **{f"corebraid hunt --no-reduce -o {name} ": "one more program" for name in _GALLERY},
+    "corebraid hunt --no-reduce --schedule cover -- ": "shown on docs/hunt.md too",
+    "corebraid hunt --exhaustive --model tso --cores 2 -o TSO ": "minutes of compilation",
 }
 #: What examples name besides corebraid: without it they, and those on its recording, are not run.
 NEEDS = {"pigz": "pigz"}
@@ -195,7 +199,7 @@ def test_what_help_shows_can_be_done(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", ["order", "record"])
+@pytest.mark.parametrize("name", ["order", "record", "hunt"])
 def test_what_help_shows_can_be_done_with_long_examples_too(
     name: str, recording: Path, tmp_path: Path
 ) -> None:
