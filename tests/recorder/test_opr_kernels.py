@@ -224,6 +224,25 @@ def _tuples(rows: Any) -> list[tuple[int, ...]]:
     return [(int(r["member"]), int(r["peer"]), int(r["sn"]), int(r["place"])) for r in rows]
 
 
+def test_figure_2() -> None:
+    """The example of section 4.2, as far as the text tells it: the second access of T1 comes after w(x) in T2,
+    and after w(y) in T3, of which it knows by T2's r(y)."""
+    x, y, sns, clocks = 0x100, 0x200, [0, 0, 0], ExactClocks(3, 1 << 20)
+
+    def orders(member: int, kind: int, address: int) -> list[tuple[int, ...]]:
+        sns[member] += 1
+        access = np.zeros(1, ACCESS)
+        access["sn"], access["kind"], access["addr"], access["size"] = sns[member], kind, address, 8
+        return _tuples(clocks.take(member, access))
+
+    assert orders(0, LOAD, x) == []
+    assert orders(2, STORE, y) == []
+    assert orders(1, LOAD, y) == [(1, 2, 1, 1)]
+    assert orders(1, STORE, x) == [(1, 0, 2, 1)]
+    # V1 becomes [2,2,1].
+    assert orders(0, LOAD, x) == [(0, 1, 2, 2), (0, 2, 2, 1)]
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.sampled(5)
 def test_exact_clocks(seed: int) -> None:
