@@ -225,7 +225,7 @@ def _tuples(rows: Any) -> list[tuple[int, ...]]:
 
 
 def test_figure_2() -> None:
-    """The example of section 4.2, as far as the text tells it: the second access of T1 comes after w(x) in T2,
+    """The example of section 4.2, as far as the text tells it: T1's second access comes after w(x) in T2,
     and after w(y) in T3, of which it knows by T2's r(y)."""
     x, y, sns, clocks = 0x100, 0x200, [0, 0, 0], ExactClocks(3, 1 << 20)
 
