@@ -23,7 +23,7 @@ EXPECTED = json.loads((OURS.parent / "expected.json").read_text())
 
 
 @pytest.mark.parametrize("name", ["static_hello", "mutexes", "jit", "segv_handler"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_the_bare_emulator_runs_a_program_as_natively(name: str) -> None:
     printed: list[bytes] = []
     done = run_bare_linux(spec_of([str(OURS / name)]), X86_64, LINUX_X86_64, printed.append, printed.append)

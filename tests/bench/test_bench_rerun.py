@@ -339,6 +339,7 @@ def test_time_stamps_keep_all_conflicts_in_order(seed: int, hashes: int, snooped
 @pytest.mark.parametrize(
     ("name", "cache"), [("uts", "unbounded"), ("ring", "1k:2:32"), ("matmul", "32k:4:32")]
 )
+@pytest.mark.sampled(1)
 def test_the_caches_are_the_machines(name: str, cache: str) -> None:
     options = RecordOptions(cores=3, seed=2, cache=CacheGeometry.parse(cache), longest_slice=300)
     rerun = Rerun(guest_of(image(name), options), options.cache)

@@ -28,7 +28,7 @@ _CASES = [
 
 
 @pytest.mark.parametrize(("program", "model", "cores", "wild"), _CASES)
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_program(program: str, model: str, cores: int, wild: bool, tmp_path: Path) -> None:
     plan = Plan.wild(program, cores, 1, model) if wild else Plan(program, cores, 1, model=model)
     print(plan)

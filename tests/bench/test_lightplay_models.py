@@ -194,6 +194,7 @@ def test_where_the_time_of_a_gpu_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row[3:] == [SIMULATOR] * len(PHASES) + [None]
 
 
+@pytest.mark.soak
 def test_steps_are_timed_apart() -> None:
     (table,) = lightplay_stages.main(quiet(), ("litmus",), (2,), (1,))
     _, _, run, searched, fixed, search, replay, fixing, *_ = table.rows[0]

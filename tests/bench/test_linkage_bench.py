@@ -175,6 +175,7 @@ def test_logs_are_compared_on_a_small_program() -> None:
         assert product == pytest.approx(row[at["LEAP / Stride"]])
 
 
+@pytest.mark.soak
 def test_looks_are_late_in_short_turns() -> None:
     table = linkage_late.late_table(("ring",), (1, 1000))
     short, long = table.rows

@@ -33,6 +33,7 @@ def test_tables() -> None:
     assert all(line[7] > 0.9 for line in scores.rows)
 
 
+@pytest.mark.soak
 def test_a_run_of_the_campaign(tmp_path: Path) -> None:
     assert "pgas_ep" in programs()
     assert one_run("ring", 2, 1, tmp_path / "rec") > 100

@@ -16,7 +16,7 @@ from solver.regions.traces import MemoryTraces
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_every_engine_agrees_with_the_search_over_all_orders(model: str, tmp_path: Path) -> None:
     counts = campaign(model, 25 * SOAK, 0, tmp_path / "order.cert")
     print(dict(counts))
@@ -26,7 +26,7 @@ def test_every_engine_agrees_with_the_search_over_all_orders(model: str, tmp_pat
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_they_agree_where_agents_meet_cores(model: str, tmp_path: Path) -> None:
     counts = campaign(model, 20 * SOAK, 0, tmp_path / "order.cert", agents=True)
     print(dict(counts))

@@ -101,6 +101,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.soak
 def test_one_program_with_itself_is_equal(
     ours: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

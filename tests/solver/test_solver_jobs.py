@@ -38,6 +38,7 @@ def outcome(traces: MemoryTraces, path: Path, jobs: int) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("jobs", [2, 3])
+@pytest.mark.sampled(1)
 def test_the_result_is_that_of_one_process(jobs: int, tmp_path: Path) -> None:
     for seed in range(12):
         traces = make(seed, shape_of(seed, (60, 200)), chunk_rows=1 + seed * 7).traces

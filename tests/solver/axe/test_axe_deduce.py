@@ -148,7 +148,7 @@ def test_numbers_for_values() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_blocks_of_a_long_trace_know_of_each_other(model: str) -> None:
     """Many blocks, threads one after the other in the file; a late read is at odds with the first block."""
     ops, finals = random_ops(Shape(4, 16, 12_000, tso=model == "tso"), random.Random(2))

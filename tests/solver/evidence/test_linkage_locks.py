@@ -123,7 +123,7 @@ def test_a_skip_that_no_lock_justifies_is_caught() -> None:
     "program", ["pgas_uts", "pgas_fib", "pgas_guppie", "bug_dcl", "bug_lost_update", "primitives", "uts"]
 )
 @pytest.mark.parametrize(("cores", "seed", "group"), [(2, 1, "word"), (4, 2, "line"), (3, 4, "word")])
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(2)
 def test_firmware(program: str, cores: int, seed: int, group: str, tmp_path: Path) -> None:
     recording = recorded(
         program, tmp_path / "rec", cores, seed=seed, said={"group": group},
@@ -136,7 +136,7 @@ def test_firmware(program: str, cores: int, seed: int, group: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("program", ["mutexes", "histogram", "water", "condvars", "bug_atomicity"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_linux_programs(program: str, tmp_path: Path) -> None:
     path = tmp_path / "rec"
     corebraid.record(
