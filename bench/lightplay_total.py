@@ -26,11 +26,14 @@ a log LOG; the accesses are those that were recorded, without reads that only wa
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numba import njit
 from rich.console import Console
 
-from bench.linkage_waits import Costs, _line, watch
+from bench import linkage_waits
+from bench.linkage_waits import Costs, gets_line, next_core, watch
 from bench.programs import image
 from bench.report import Column, Table, publish
 from bench.shared_accesses import Accesses, SharedAccesses
@@ -47,46 +50,11 @@ PLAIN, TOTAL, SLICES, APART = range(4)
 
 
 @njit(cache=True)
-def _next_core(now, at, first, gap):  # type: ignore[no-untyped-def]
-    """Which core has the next access, and when."""
-    core, begins = -1, np.int64(1) << 62
-    for k in range(now.size):
-        if at[k] < first[k + 1] and now[k] + gap[at[k]] < begins:
-            core, begins = k, now[k] + gap[at[k]]
-    return core, begins
-
-
-@njit(cache=True)
-def elapsed_total(accesses, rest, words, locks, costs):  # type: ignore[no-untyped-def]
-    """Model a run whose accesses take one lock, or none. accesses: first (int64 (cores + 1,)), word (int64
-    (n,)), writes (bool (n,)), gap (int64 (n,)). words: how many. Returns cycles until the last core is at
-    its end, and cycles that all cores have waited for the lock."""
-    first, word, writes, gap = accesses
-    n = first.size - 1
-    owner, has = np.zeros(words, np.int16), np.zeros((words, n), np.bool_)
-    lock_owner, lock_has = np.zeros(1, np.int16), np.zeros((1, n), np.bool_)
-    at, now, waited, free = first[:-1].copy(), np.zeros(n, np.int64), 0, np.int64(0)
-    for _ in range(word.size):
-        core, time = _next_core(now, at, first, gap)
-        i = at[core]
-        at[core] = i + 1
-        if locks:
-            waited += max(free - time, 0)
-            time = max(time, free)
-            time += costs.atomic + costs.transfer * _line(lock_owner, lock_has, 0, core, True)
-        time += costs.transfer * _line(owner, has, word[i], core, writes[i])
-        if locks:
-            time += costs.log
-            free = time
-        now[core] = time
-    return (now + rest).max(), waited
-
-
-@njit(cache=True)
 def elapsed_slices(accesses, rest, words, most, apart, costs):  # type: ignore[no-untyped-def]
-    """The same with slices of `most` accesses. apart: whether another thread looks at words. Returns cycles
-    until the last core is at its end, cycles that all cores have waited (for the counter, or for a slice to
-    end), and slices that ended."""
+    """Model a run in slices of `most` accesses. accesses: first (int64 (cores + 1,)), word (int64 (n,)),
+    writes (bool (n,)), gap (int64 (n,)). words: how many. apart: whether another thread looks at words.
+    Returns cycles until the last core is at its end, cycles that all cores have waited (for the counter, or
+    for a slice to end), and slices that ended."""
     first, word, writes, gap = accesses
     n = first.size - 1
     owner, has = np.zeros(words, np.int16), np.zeros((words, n), np.bool_)
@@ -96,24 +64,24 @@ def elapsed_slices(accesses, rest, words, most, apart, costs):  # type: ignore[n
     free, ready, over = np.int64(0), np.int64(0), np.int64(0)
     counted, slices, updated, n_updated = 0, 0, np.empty(most, np.int64), 0
     for _ in range(word.size):
-        core, time = _next_core(now, at, first, gap)
+        core, time = next_core(now, at, first, gap)
         i = at[core]
         at[core] = i + 1
         waited += max(free - time, 0)
         time = max(time, free)
-        time += costs.atomic + costs.transfer * _line(count_owner, count_has, 0, core, True)
+        time += costs.atomic + costs.transfer * gets_line(count_owner, count_has, 0, core, True)
         free = time
         if counted == most:
             waited += max(over - time, 0)
             time = max(time, over)
             for k in range(0 if apart else n_updated):
-                time += costs.log + costs.transfer * _line(owner, has, updated[k], core, False)
-            time += costs.atomic + costs.transfer * _line(count_owner, count_has, 0, core, True)
+                time += costs.log + costs.transfer * gets_line(owner, has, updated[k], core, False)
+            time += costs.atomic + costs.transfer * gets_line(count_owner, count_has, 0, core, True)
             free = max(free, time)
             ready, counted, slices, n_updated = time, 0, slices + 1, 0
         waited += max(ready - time, 0)
         time = max(time, ready)
-        time += 2 * costs.log + costs.transfer * _line(owner, has, word[i], core, writes[i])
+        time += 2 * costs.log + costs.transfer * gets_line(owner, has, word[i], core, writes[i])
         counted += 1
         if writes[i]:
             known = False
@@ -129,13 +97,14 @@ def elapsed_slices(accesses, rest, words, most, apart, costs):  # type: ignore[n
 
 def model(run: SharedAccesses, way: int, costs: Costs, most: int = SLICE) -> tuple[int, int, int]:
     """Cycles of a run, cycles that its cores waited, slices."""
-    accesses = (run.first, run.word, run.writes, run.gap)
-    words = int(run.word.max(initial=0)) + 1
-    if way in (SLICES, APART):
-        time, waited, slices = elapsed_slices(accesses, run.rest, words, most, way == APART, costs)
-        return int(time), int(waited), int(slices)
-    time, waited = elapsed_total(accesses, run.rest, words, way == TOTAL, costs)
-    return int(time), int(waited), 0
+    if way in (PLAIN, TOTAL):
+        # Every access takes a lock, as LEAP's do, and here it is one for all.
+        one = replace(run, variable=np.zeros_like(run.variable))
+        time, waited = linkage_waits.model(one, linkage_waits.LEAP if way else linkage_waits.PLAIN, costs)
+        return time, waited, 0
+    accesses, words = (run.first, run.word, run.writes, run.gap), int(run.word.max(initial=0)) + 1
+    time, waited, slices = elapsed_slices(accesses, run.rest, words, most, way == APART, costs)
+    return int(time), int(waited), int(slices)
 
 
 def overheads(accesses: Accesses, costs: Costs) -> tuple[list[float], list[float], SharedAccesses, int]:

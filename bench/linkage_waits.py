@@ -56,7 +56,7 @@ _OTHER_COSTS = (Costs(30, 20, 5), Costs(300, 20, 5), Costs(100, 20, 50))
 
 
 @njit(cache=True)
-def _line(owner, has, line, core, alone):  # type: ignore[no-untyped-def]
+def gets_line(owner, has, line, core, alone):  # type: ignore[no-untyped-def]
     """Whether the core has to get the line, to read or for itself alone. It has it afterwards. owner: int16
     (lines,), 1 + who has it alone. has: bool (lines, cores)."""
     if alone:
@@ -74,6 +74,16 @@ def _line(owner, has, line, core, alone):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def next_core(now, at, first, gap):  # type: ignore[no-untyped-def]
+    """Which core has the next access, and when."""
+    core, begins = -1, np.int64(1) << 62
+    for k in range(now.size):
+        if at[k] < first[k + 1] and now[k] + gap[at[k]] < begins:
+            core, begins = k, now[k] + gap[at[k]]
+    return core, begins
+
+
+@njit(cache=True)
 def elapsed(accesses, rest, n_lines, way, costs):  # type: ignore[no-untyped-def]
     """Model a run. accesses: first (int64 (cores + 1,)), word, variable (int64 (n,)), writes (bool (n,)), gap
     (int64 (n,)). n_lines: words, and variables. way: a recorder, or PLAIN. Returns cycles until the last core
@@ -85,10 +95,7 @@ def elapsed(accesses, rest, n_lines, way, costs):  # type: ignore[no-untyped-def
     free = np.zeros(n_lines[1], np.int64)
     at, now, waited = first[:-1].copy(), np.zeros(n, np.int64), 0
     for _ in range(word.size):
-        core, begins = -1, np.int64(1) << 62
-        for k in range(n):
-            if at[k] < first[k + 1] and now[k] + gap[at[k]] < begins:
-                core, begins = k, now[k] + gap[at[k]]
+        core, begins = next_core(now, at, first, gap)
         i = at[core]
         at[core] = i + 1
         lock = 0 if way == GLOBAL else variable[i]
@@ -97,14 +104,14 @@ def elapsed(accesses, rest, n_lines, way, costs):  # type: ignore[no-untyped-def
         if locks:
             time = max(time, free[lock])
             waited += time - begins
-            time += costs.atomic + costs.transfer * _line(lock_owner, lock_has, lock, core, True)
-        time += costs.transfer * _line(owner, has, word[i], core, writes[i])
+            time += costs.atomic + costs.transfer * gets_line(lock_owner, lock_has, lock, core, True)
+        time += costs.transfer * gets_line(owner, has, word[i], core, writes[i])
         if way != PLAIN:
             time += costs.log
             if locks:
                 free[lock] = time
             else:
-                time += costs.transfer * _line(lock_owner, lock_has, lock, core, False)
+                time += costs.transfer * gets_line(lock_owner, lock_has, lock, core, False)
         now[core] = time
     return (now + rest).max(), waited
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lightplay_factory import interleavings, is_correct, random_instance
+from line_twin import Lines
 from rich.console import Console
 
 from bench import lightplay_devices, lightplay_stages, lightplay_total, report
@@ -73,18 +74,11 @@ def test_who_ends_a_slice_waits_for_its_accesses_and_others_for_who_ends_it() ->
 
 
 def twin(cores: list[Core], way: int, costs: Costs, most: int) -> tuple[int, int, int]:
-    """The model, written down anew: lines as sets of who has them, and whether one has it alone."""
-    lines: dict[object, tuple[set[int], bool]] = {}
+    """The model, written down anew."""
+    lines = Lines(costs.transfer)
     now, at, waited, slices = [0] * len(cores), [0] * len(cores), 0, 0
     free = ready = over = 0
     in_slice: list[tuple[int, str]] = []
-
-    def get(line: object, core: int, alone: bool) -> int:
-        who, only = lines.get(line, (set(), False))
-        if core in who and (only or not alone):
-            return 0
-        lines[line] = ({core}, True) if alone else (who | {core}, False)
-        return costs.transfer
 
     while any(at[k] < len(core) for k, core in enumerate(cores)):
         begins = {k: now[k] + core[at[k]][2] for k, core in enumerate(cores) if at[k] < len(core)}
@@ -99,20 +93,20 @@ def twin(cores: list[Core], way: int, costs: Costs, most: int) -> tuple[int, int
         if way != PLAIN:
             time, lost = until(free, time)
             waited += lost
-            time += costs.atomic + get("lock", core, True)
+            time += costs.atomic + lines.get("lock", core, True)
         if way in (SLICES, APART):
             free = time
             if len(in_slice) == most:
                 time, lost = until(over, time)
                 waited += lost
                 for one in dict.fromkeys(w for w, d in in_slice if d == "W" and way == SLICES):
-                    time += costs.log + get(one, core, False)
-                time += costs.atomic + get("lock", core, True)
+                    time += costs.log + lines.get(one, core, False)
+                time += costs.atomic + lines.get("lock", core, True)
                 free, ready, slices, in_slice = max(free, time), time, slices + 1, []
             time, lost = until(ready, time)
             waited += lost
             in_slice.append((word, does))
-        time += get(word, core, does == "W")
+        time += lines.get(word, core, does == "W")
         if way == TOTAL:
             free = time = time + costs.log
         if way in (SLICES, APART):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from line_twin import Lines
 from linkage_factory import guest, random_turns
 from rich.console import Console
 
@@ -70,17 +71,10 @@ def test_writers_of_two_variables_wait_only_under_one_lock() -> None:
 
 
 def twin(cores: list[list[tuple[int, str, int]]], way: int, costs: Costs) -> tuple[int, int]:
-    """The model, written down anew: lines as sets of who has them, and whether one has it alone."""
-    lines: dict[tuple[str, int], tuple[set[int], bool]] = {}
+    """The model, written down anew."""
+    lines = Lines(costs.transfer)
     free: dict[int, int] = {}
     now, at, waited = [0] * len(cores), [0] * len(cores), 0
-
-    def get(line: tuple[str, int], core: int, alone: bool) -> int:
-        who, only = lines.get(line, (set(), False))
-        if core in who and (only or not alone):
-            return 0
-        lines[line] = ({core}, True) if alone else (who | {core}, False)
-        return costs.transfer
 
     while any(at[k] < len(core) for k, core in enumerate(cores)):
         begins = {k: now[k] + core[at[k]][2] for k, core in enumerate(cores) if at[k] < len(core)}
@@ -91,14 +85,14 @@ def twin(cores: list[list[tuple[int, str, int]]], way: int, costs: Costs) -> tup
         locked = way == LEAP or (way in (GLOBAL, STRIDE) and does == "W")
         if locked:
             waited += max(0, free.get(lock, 0) - time)
-            time = max(time, free.get(lock, 0)) + costs.atomic + get(("lock", lock), core, True)
-        time += get(("word", word), core, does == "W")
+            time = max(time, free.get(lock, 0)) + costs.atomic + lines.get(("lock", lock), core, True)
+        time += lines.get(("word", word), core, does == "W")
         if way != PLAIN:
             time += costs.log
         if locked:
             free[lock] = time
         elif way != PLAIN:
-            time += get(("lock", lock), core, False)
+            time += lines.get(("lock", lock), core, False)
         now[core] = time
     return max(now), waited
 
