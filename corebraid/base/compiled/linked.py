@@ -8,35 +8,19 @@ never run where it stands.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
-from numba.core import config, event
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
-from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 from numba.core.environment import lookup_environment
-from numba.core.errors import ForceLiteralArg
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
-#: New objects after which garbage is looked for while kernels are compiled, which makes many that stay.
-_MANY = 50_000
-
-
-@contextmanager
-def _seldom_collected() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(max(before[0], _MANY) if before[0] else 0, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -149,36 +133,6 @@ class _Dispatcher(CPUDispatcher):  # type: ignore[misc]
             made.enable_caching()
         return made
 
-    def compile(self, signature: Any) -> Any:
-        """What is called, made or made before: as Numba's, but for its clocks. There each function's that is
-        being compiled is told of every call of LLVM, the callers' too."""
-        arguments, result = normalize_signature(signature)
-        with global_compiler_lock, self._compiling_counter, _seldom_collected():
-            made = self.overloads.get(tuple(arguments)) or self._kept(signature)
-            if made is None:
-                self._cache_misses[signature] += 1
-                data = {"dispatcher": self, "args": arguments, "return_type": result}
-                with event.trigger_event("numba:compile", data=data):
-                    made = self._compiled(arguments, result)
-                    self.add_overload(made)
-                self._cache.save_overload(signature, made)
-            return made.entry_point
-
-    def _kept(self, signature: Any) -> CompileResult | None:
-        made = self._cache.load_overload(signature, self.targetctx)
-        if made is not None:
-            self._cache_hits[signature] += 1
-            self.targetctx.insert_user_function(made.entry_point, made.fndesc, [made.library])
-            self.add_overload(made)
-        return made
-
-    def _compiled(self, arguments: tuple[Any, ...], result: Any) -> CompileResult:
-        try:
-            return self._compiler.compile(arguments, result)
-        except ForceLiteralArg as error:
-            folded = self._compiler.fold_argument_types
-            raise error.bind_fold_arguments(lambda *given: folded(*given)[1]) from None
-
 
 class LinkedDispatcher(_Dispatcher):
     """What other kernels see."""
@@ -200,6 +154,11 @@ class LinkedDispatcher(_Dispatcher):
         """Never to Numba, which then refuses a function that calls itself: its code is found by a name that
         code which is linked does not have."""
         return False
+
+    def compile(self, signature: Any) -> Any:
+        """What is called, made or made before."""
+        made = self.overloads.get(normalize_signature(signature)[0])
+        return made.entry_point if made is not None else super().compile(signature)
 
     def add_overload(self, result: CompileResult) -> None:
         """Nobody calls it from Python."""
