@@ -13,7 +13,7 @@ from functools import lru_cache
 _MANGLED = ("_Z", "_R")
 #: What stands for an earlier part (substitutions, template parameters, Rust's references back), or is made
 #: for each of several parts (pack expansions).
-_REPEATS = re.compile(r"[STB][0-9A-Za-z]*_|Dp|sp")
+_REPEATS = re.compile(r"[ST][0-9A-Z]*_|B[0-9A-Za-z]*_|Dp|sp")
 #: Characters that one of a name becomes at most ('o' is 'unsigned __int128'), and those of a whole name.
 _EACH, _MOST = 40, 1 << 24
 #: Longest name that is shown, and where a longer one is cut.
@@ -40,11 +40,15 @@ def _demangled(name: str) -> str:
 
 
 def _becomes_at_most(name: str) -> int:
-    """A bound of how long a name becomes."""
-    length, before = 0, 0
+    """A bound of how long a name becomes. What stands for an earlier part is no longer than all before it was
+    when that part was named first; what stands for a template's parameter, than all before it."""
+    length, before, named = 0, 0, dict[str, int]()
     for part in _REPEATS.finditer(name):
         length += _EACH * (part.end() - before)
-        length *= 2 if part[0][-1] == "_" else part.end()
+        if part[0][-1] != "_":
+            length *= part.end()
+        else:
+            length += length if part[0][0] == "T" else named.setdefault(part[0], length)
         before = part.end()
         if length > _MOST:
             break

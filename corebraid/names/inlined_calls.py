@@ -26,20 +26,33 @@ class InlinedCalls:
             self._found[pc] = "" if placed is None else self._call(placed.table, pc - placed.bias)
         return self._found[pc]
 
+    def stands_there(self, pc: int, line: str) -> bool:
+        """Whether a line, of code at `pc` or of a call of which that is a part, is one of the compiled file
+        itself."""
+        placed = self._lines.of(pc)
+        return placed is not None and _file(line) == self._compiled(placed.table, pc - placed.bias)
+
     def _call(self, table: LineTable, address: int) -> str:
-        unit, line = table.unit_of(address), table.at(address)
-        if unit is None or not line:
+        line, compiled = table.at(address), self._compiled(table, address)
+        if not line or not compiled or _file(line) == compiled:
             return ""
-        if id(table) not in self._scopes:
-            self._scopes[id(table)] = Scopes(table)
-        scopes = self._scopes[id(table)]
+        found = self._scopes_of(table).at(address)
+        return next((one.called for one in found if _file(one.called) == compiled), "")
+
+    def _compiled(self, table: LineTable, address: int) -> str:
+        """The name of the file that was compiled to the code at an address; '' where nothing tells."""
+        if (unit := table.unit_of(address)) is None:
+            return ""
+        entries = self._scopes_of(table).entries
         try:
-            compiled = PurePath(scopes.entries.text(scopes.entries.unit(unit), "DW_AT_name")).name
+            return PurePath(entries.text(entries.unit(unit), "DW_AT_name")).name
         except ENTRY_DAMAGE:
             return ""
-        if _file(line) == compiled:
-            return ""
-        return next((one.called for one in scopes.at(address) if _file(one.called) == compiled), "")
+
+    def _scopes_of(self, table: LineTable) -> Scopes:
+        if id(table) not in self._scopes:
+            self._scopes[id(table)] = Scopes(table)
+        return self._scopes[id(table)]
 
 
 def _file(line: str) -> str:

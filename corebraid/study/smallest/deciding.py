@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice, product, takewhile
+from itertools import dropwhile, islice, product, takewhile
 from pathlib import Path
 
 import numpy as np
 
 from corebraid.base.errors import Divergence, FormatError
 from corebraid.base.rows.event import FETCH, UNCACHED
-from corebraid.names.program import GuestProgram
+from corebraid.names.inlined_calls import InlinedCalls
 from corebraid.study.attempts import Attempt
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_of, title_of
-from corebraid.study.causes.encounters import changes
 from corebraid.study.causes.novelty import OWN
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import WORD, Access
 from corebraid.study.smallest.narrowing import Instruction, Window, course_of
+from corebraid.study.smallest.sections import LockCalls, Sections, is_lock
 from corebraid.study.smallest.telling import Teller
 from corebraid.study.smallest.trials import record_tried
+from corebraid.study.stack_names import Called
 from corebraid.study.stacks import Stack, stacks_at
 from corebraid.study.subjects import Subject
 from recorder.files.reader import Recording
@@ -29,10 +30,6 @@ from recorder.replay.seek import accesses
 
 #: Shared accesses within which a thread relies on what it has read.
 _RELIES = 5_000
-#: Functions that it is told that one was called from.
-_MOST_CALLERS = 1
-#: In the names of functions that give a lock back.
-_GIVES_BACK = "unlock"
 #: Pairs of accesses under a lock that are looked at.
 _MOST_PAIRS = 64
 
@@ -66,39 +63,38 @@ def decisive_of(
     return Decisive(steps, there, tuple(said), f"{teller.word(there)}: {title}")
 
 
-class LockCalls:
-    """What calls of the C library do with a lock. program: whose names they have, None: nothing is known by
-    name. data_decides: the run does not end because somebody waits for a lock for ever."""
-
-    def __init__(self, program: GuestProgram | None = None, *, data_decides: bool = True) -> None:
-        self._program, self.data_decides = program, data_decides
-
-    def gives_back(self, access: Access) -> bool:
-        """Whether an access to a lock's word is in a function that gives locks back."""
-        name = self._program.symbols.name(access.pc) if self._program is not None else None
-        return _GIVES_BACK in (name or "")
-
-
 def _is_deadlock(recording: Recording) -> bool:
     end = recording.manifest.end
     return end is not None and end.reason == "deadlock"
 
 
 def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> list[str]:
-    """Of each access in the program's own code where that was called from, in words."""
-    own = CodeNames(teller.program)
+    """Of each access of the program's own code, or of a library's but to a lock, where what is told of it
+    already was called from, in words."""
+    own, told = CodeNames(teller.program), [one for one in steps if not (one.atomic and one.caller)]
     stacks = dict[tuple[int, int], Stack]()
-    for core in {one.core for one in steps if not one.caller}:
-        counts = [one.retired for one in steps if one.core == core and not one.caller]
+    for core in {one.core for one in told}:
+        counts = [one.retired for one in told if one.core == core]
         with suppress(FormatError, Divergence):
             found = stacks_at(recording, teller.program, core, counts)
             stacks.update(((core, count), stack) for count, stack in found.items())
-    said = []
+    said, calls = [], InlinedCalls(teller.program.lines)
     for one in steps:
-        stack = stacks.get((one.core, one.retired)) if not one.caller else None
-        outer = () if stack is None else takewhile(lambda it: own.kind(it.pc) == OWN, stack.first[1:])
-        said.append("".join(f", called from {it.where}" for it in islice(outer, _MOST_CALLERS)))
+        stack = stacks.get((one.core, one.retired)) if one in told else None
+        outer = [] if stack is None else list(_outer(stack, own, library=bool(one.caller)))
+        # Of what stands in a header its own callers there say little.
+        there = next((it for it in outer if calls.stands_there(it.pc, it.line)), next(iter(outer), None))
+        said.append(f", called from {there.where}" if there is not None else "")
     return said
+
+
+def _outer(stack: Stack, own: CodeNames, *, library: bool) -> Iterator[Called]:
+    """The program's own frames around an access, without the first one of it. library: which is none's of
+    them."""
+    frames: Iterator[Called] = iter(stack.first)
+    if library:
+        frames = dropwhile(lambda it: own.kind(it.pc) != OWN, frames)
+    return takewhile(lambda it: own.kind(it.pc) == OWN, islice(frames, 1, None))
 
 
 def border(
@@ -166,7 +162,7 @@ def _of(who: int, made: Iterable[Access]) -> Iterator[Access]:
 def _with_third(there: Access, here: Access, made: Sequence[Access]) -> tuple[tuple[Access, ...], str | None]:
     """Two accesses that cannot be swapped, with what one of the two threads did there before, or does next,
     where that makes an encounter of them: (in order, its kind); else the two alone, and None."""
-    if not _is_lock(there, here):
+    if not is_lock(there, here):
         first, last = made.index(there), made.index(here)
         before = _of(here.who, reversed(made[max(first - _RELIES, 0) : first]))
         behind = _of(there.who, made[last + 1 : last + 1 + _RELIES])
@@ -177,11 +173,6 @@ def _with_third(there: Access, here: Access, made: Sequence[Access]) -> tuple[tu
             if (kind := kind_of(steps)) is not None:
                 return steps, kind
     return (there, here), None
-
-
-def _is_lock(one: Access, other: Access) -> bool:
-    """Whether two accesses are a library's to what it keeps threads apart with."""
-    return one.word == other.word and all(a.atomic and a.caller for a in (one, other))
 
 
 def _counts(before: Access, there: Access, here: Access, made: Sequence[Access]) -> bool:
@@ -200,7 +191,7 @@ def _gives_back(access: Access, made: Sequence[Access]) -> bool:
     if not access.atomic or access.new or not access.caller:
         return False
     before = made[: made.index(access)]
-    last = next((one for one in reversed(before) if one.who == access.who and _is_lock(one, access)), None)
+    last = next((one for one in reversed(before) if one.who == access.who and is_lock(one, access)), None)
     return last is not None and last.old == 0 != last.new
 
 
@@ -209,43 +200,7 @@ def _under_lock(
 ) -> tuple[tuple[Access, Access], tuple[Access, ...], str | None]:
     """(two accesses, these with a third, of which kind that is): of two that take one lock, two in what is
     done under it; those first with which a third makes an encounter."""
-    found = _in_sections(there, here, made, calls) if _is_lock(there, here) else iter(())
+    found = Sections(made, calls).pairs(there, here) if is_lock(there, here) else iter(())
     pairs = list(islice(found, _MOST_PAIRS)) or [(there, here)]
     told = [(pair, *_with_third(*pair, made)) for pair in pairs]
     return next((one for one in told if one[2] is not None), told[0])
-
-
-def _in_sections(
-    there: Access, here: Access, made: Sequence[Access], calls: LockCalls
-) -> Iterator[tuple[Access, Access]]:
-    """Of two accesses that take one lock, pairs in what is done under it that cannot be swapped; where the
-    second thread does nothing there any more, what the first one reads there that others wrote."""
-    mine, theirs = (_section(made[made.index(one) :], calls) for one in (there, here))
-    yield from ((one, other) for other, one in product(theirs, mine) if conflict(one, other))
-    if theirs or not calls.data_decides:
-        return
-    for read in (one for one in mine if one.reads):
-        before = reversed(made[: made.index(read)])
-        wrote = next((one for one in before if changes(one) and one.overlaps(read)), None)
-        if wrote is not None and wrote.who != read.who:
-            yield wrote, read
-
-
-def _section(made: Sequence[Access], calls: LockCalls) -> list[Access]:
-    """What the thread of the first access, which is to a lock's word, does in its own code between the end of
-    the call of the library that the access is in, and the next call that touches the word. Nothing if the
-    first one gives the lock back. Which call that is tells better than values: who gives a reader-writer
-    lock to somebody who waits changes its word for him."""
-    first, found = made[0], list[Access]()
-    last = first
-    for one in made:
-        if one.who != first.who or (one.caller and one.word != first.word):
-            continue
-        if not one.caller:
-            found.append(one)
-        elif found or one.caller != first.caller:
-            break
-        else:
-            last = one
-    gives_back = (last.new == 0 and changes(last)) or calls.gives_back(last)
-    return [] if gives_back else found

@@ -40,6 +40,17 @@ def test_what_a_compiler_has_made_a_copy_of_keeps_that() -> None:
     assert "cold" in demangled("_ZL7throweri.cold")
 
 
+def test_long_names_with_parts_named_again() -> None:
+    """As programs with a std::map have them: what is named again is no longer for being named again."""
+    part = "St23_Rb_tree_const_iteratorIS5_E"
+    name = (
+        "_ZNSt8_Rb_treeIiSt4pairIKiPN12_GLOBAL__N_18ListenerEESt10_Select1stIS5_ESt4lessIiESaIS5_EE"
+        f"22_M_emplace_hint_uniqueIJRiRS4_EEESt17_Rb_tree_iteratorIS5_E{part}DpOT_"
+    )
+    assert demangled(name).startswith("std::_Rb_tree_iterator<std::pair<int const, ")
+    assert demangled(f"_Z1fPiPS_{'S0_' * 500}").count("int**") == 501
+
+
 def doubled(levels: int) -> str:
     """A name of which each part has the one before it twice."""
     digits, name = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", "_Z1fPi"

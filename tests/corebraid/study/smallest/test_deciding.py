@@ -6,25 +6,26 @@ import pytest
 
 from corebraid.base.rows.event import READ, RMW, WRITE
 from corebraid.study.shared_rows import Access
-from corebraid.study.smallest.deciding import LockCalls, border, deciding
+from corebraid.study.smallest.deciding import border, deciding
+from corebraid.study.smallest.sections import LockCalls
 
 KINDS = {"R": READ, "W": WRITE, "A": RMW}
 WORDS = {"x": 0x1000, "y": 0x2000, "l": 0x3000, "m": 0x4000}
 #: Where the C library was called from, to take a lock and to give it back.
-CALLER, BACK = 0x77, 0x88
+CALLER, BACK, ELSEWHERE = 0x77, 0x88, 0x99
 
 
 def accesses(text: str) -> list[Access]:
     """As '1Rx0 2Ax0-1 1Ll': thread, kind, word, old and new value; L, U and T are a library's, taking a
     lock, giving it back, and trying in vain, and Q and P any change of one where it is taken, and given
-    back."""
+    back. r and w are a library's that was called from elsewhere."""
     made = []
     for at, one in enumerate(text.split()):
-        who, kind, word = int(one[0]), one[1], WORDS[one[2]]
+        who, kind, word = int(one[0]), one[1].upper(), WORDS[one[2]]
         locking = {"L": (0, 1), "U": (1, 0), "T": (1, 1)}.get(kind)
         old, _, new = one[3:].partition("-")
         values = locking or (int(old or 0), int(new or old or 0))
-        caller = CALLER if kind in "LTQ" else BACK if kind in "UP" else 0
+        caller = CALLER if kind in "LTQ" else BACK if kind in "UP" else ELSEWHERE if one[1] in "rw" else 0
         made.append(Access(at, who, who, at, 0x100 + at, word, 8, KINDS.get(kind, RMW), *values, caller))
     return made
 
@@ -109,6 +110,39 @@ def test_who_never_gets_the_lock_is_told_by_what_the_other_read_under_it() -> No
     waits = LockCalls(data_decides=False)
     steps, there, _ = deciding([], (made[9], made[10]), made, waits)
     assert ([one.at for one in steps], there.word) == ([9, 10], WORDS["l"])
+
+
+def test_what_others_did_while_a_thread_waited_for_the_lock() -> None:
+    """Who had the lock did nothing that matters to it; who had it next did."""
+    text = "2Ll 1Tl 2Ry0 2Ul 3Ll 3Wx0-1 3Wx1-2 3Ul 1Ll 1Rx2 1Ul"
+    assert told(text, 0, 1) == ([0, 1, 6, 9], "x", "written by one thread before another read it")
+    # A lock that it takes at once it has not waited for.
+    text = "2Ll 2Ry0 2Ul 1Ll 3Wx0-1 1Rx1 1Ul"
+    assert told(text, 0, 3)[0] == [0, 3]
+    # Who is told that a lock is waited for for ever is told no more.
+    made = accesses("2Ll 1Tl 2Ry0 2Ul 3Ll 3Wx0-1 3Ul 1Ll 1Rx1 1Ul")
+    waits = LockCalls(data_decides=False)
+    assert [one.at for one in deciding([], (made[0], made[1]), made, waits)[0]] == [0, 1]
+
+
+def test_what_a_library_does_for_the_program_under_a_lock() -> None:
+    # The library's own words are nothing to the program.
+    text = "2Ll 1Tl 2wy0-1 2Ul 1Ll 1ry1 1Ul"
+    assert told(text, 0, 1)[0] == [0, 1]
+    # A word that the program itself uses somewhere is.
+    assert told(f"3Ry0 {text}", 1, 2)[0] == [1, 2, 3, 6]
+    # What it does itself is told first.
+    text = "3Ry0 2Ll 1Tl 2wy0-1 2Wx0-1 2Ul 1Ll 1ry1 1Rx1 1Ul"
+    assert told(text, 1, 2)[0] == [1, 2, 4, 8]
+
+    class Other(LockCalls):
+        """y is touched by another library than the C library."""
+
+        def is_c(self, access: Access) -> bool:
+            return access.word != WORDS["y"]
+
+    made = accesses("2Ll 1Tl 2wy0-1 2Ul 1Ll 1ry1 1Ul")
+    assert [one.at for one in deciding([], (made[0], made[1]), made, Other())[0]] == [0, 1, 2, 5]
 
 
 def test_what_is_done_when_the_lock_is_given_back_is_not_under_it() -> None:
