@@ -50,6 +50,8 @@ warm: $(READY)
 	@$(BIN)/corebraid order build/warm > /dev/null
 	@$(BIN)/corebraid verify build/warm > /dev/null
 
+# With CHECKED_APART, not the tests that `checked` has.
+CHECKED_APART :=
 # Each process begins with a half of the tests: two that run the same tests compile the same kernels. Processes
 # that have compiled much are some gigabytes large, and hunts fork theirs thousands of times: those begin anew.
 LATE := tests/project tests/corebraid
@@ -58,7 +60,8 @@ FORKING := $(wildcard tests/corebraid/test_exhaustive*.py tests/corebraid/study/
   tests/corebraid/study/causes tests/corebraid/study/covering
 test: $(READY)
 	@$(MAKE) --no-print-directory -j2 -O lint warm
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(patsubst %,--ignore %,$(LATE))
+	$(BIN)/python -m pytest -n 2 --dist worksteal \
+	  $(patsubst %,--ignore %,$(LATE) $(if $(CHECKED_APART),$(CHECKED)))
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(FORKING)
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(patsubst %,--ignore %,$(FORKING)) $(LATE)
 
@@ -67,19 +70,17 @@ wheel: $(READY)
 	$(BIN)/python -m release.wheel
 
 # Some of it with every array index checked: out-of-bounds stores are silent otherwise. The code compiled so is
-# kept apart. ONLY: of these those that pytest's -k chooses.
-CHECKED := tests/corebraid/cli/test_cli_path.py tests/recorder/test_format_codec.py tests/solver/test_solver_kernels.py \
-  tests/recorder/test_linkage_record.py tests/recorder/test_opr_kernels.py tests/emu/test_rpc_mailbox.py \
-  tests/recorder/test_slices_collector.py
-ONLY :=
+# kept apart. Whole recordings, replays and orders so take minutes of compilation more: `make soak`.
+CHECKED := tests/recorder/test_format_codec.py tests/solver/test_solver_kernels.py tests/recorder/test_linkage_record.py \
+  tests/recorder/test_opr_kernels.py tests/emu/test_rpc_mailbox.py tests/recorder/test_slices_collector.py
 checked: $(READY)
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$(CURDIR)/.numba_cache/boundscheck" $(BIN)/python -m pytest $(CHECKED) -k "$(ONLY)"
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR="$(CURDIR)/.numba_cache/boundscheck" $(BIN)/python -m pytest $(CHECKED) $(ALSO)
 
 soak: $(READY)
 	$(BIN)/python bench/soak.py
 	$(BIN)/python bench/order_soak.py
 	$(BIN)/python -m pytest -m soak
-	@$(MAKE) --no-print-directory checked
+	@$(MAKE) --no-print-directory checked ALSO=tests/corebraid/cli/test_cli_path.py
 	for kind in mutations commands bombs kills resources instructions; do $(BIN)/python -m bench.hostile $$kind || exit 1; done
 
 bench: $(READY)

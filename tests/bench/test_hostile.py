@@ -170,7 +170,8 @@ def test_a_planted_failure_is_reported(planted: str) -> None:
     assert all(fault.startswith(PLANTED[planted]) for fault in faults), faults
 
 
-@pytest.mark.parametrize("kind", [pytest.param("mutations", marks=pytest.mark.soak), "commands"])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["mutations", "commands"])
 def test_a_few_mutations(kind: str) -> None:
     found = campaign(kind, "--cases", 3 if kind == "mutations" else 2, "--seed", 3)
     assert found["cases"] == (3 if kind == "mutations" else 2)
@@ -249,6 +250,7 @@ def test_most_mutations_are_of_sound_files(tmp_path: Path) -> None:
     assert opened > 120
 
 
+@pytest.mark.soak
 def test_bombs_are_small_sound_and_say_much(tmp_path: Path) -> None:
     """Streams of a megabyte at most, whose headers are right, of a million records and more."""
     sample, whole, kinds, most = Sample.read(SMALL), 0, set(), 0

@@ -43,6 +43,7 @@ def test_undamaged_runs_are_legal_and_many_damaged_ones_are_not() -> None:
     assert illegal > 80
 
 
+@pytest.mark.soak
 def test_a_wrong_engine_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that finds no order where there is just one stratum: the campaign says so."""
     verdict = order_campaign_module.verdict

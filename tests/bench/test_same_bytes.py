@@ -117,6 +117,7 @@ def test_one_program_with_itself_is_equal(
     assert held.keys() >= {"manifest.json", "core-0.log", "truth.log", "printed"} | streams | orders
 
 
+@pytest.mark.soak
 def test_another_recording_is_not_equal(
     ours: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,6 +145,7 @@ _FLIPPED = _LOG[:3000] + bytes([_LOG[3000] ^ 1]) + _LOG[3001:]
 _FOLLOWS = manifest(files={"core-0.log": {"bytes": 4999}}, digest="b")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [

@@ -22,6 +22,7 @@ from recorder.replay.traces import RecordingTraces
 PROGRAMS = ["smc", "uts", "peterson", "timer", "dma_race", "fault_unmapped", "primitives", "spin_mcs", "fig2"]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("cache", ["unbounded", "1k:2:32"])
 def test_the_tap_is_the_trace(tmp_path: Path, program: str, cache: str) -> None:
@@ -95,7 +96,7 @@ def hold(program: Path, folder: Path, cores: int, seeds: int = 1) -> None:
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_the_tap_of_guests_that_are_hard_to_record(body: Callable[[Code], None], tmp_path: Path) -> None:
     """Stores into running code, instructions of many accesses, stops in the middle, interrupts, DMA."""
     hold(build(tmp_path, body), tmp_path, GUESTS[body])

@@ -87,7 +87,7 @@ def _counting(times: int) -> Code:
 
 
 @pytest.mark.parametrize("way", ["page", "mesi", "tso", "short slices", "round-robin"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_it_is_counted_and_replayed(way: str, tmp_path: Path) -> None:
     program = static_program(tmp_path / "guest", _counting(30))
     options: dict[str, object] = {

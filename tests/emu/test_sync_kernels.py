@@ -141,6 +141,7 @@ def test_segments_are_an_order_and_owners_are_chains() -> None:
     assert shared > 25
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", MODELS)
 def test_runs_keep_sync_points_and_the_order_of_operations(model: str) -> None:
     made = 0
@@ -171,6 +172,7 @@ def test_runs_keep_sync_points_and_the_order_of_operations(model: str) -> None:
     assert made > 150
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", MODELS)
 def test_checkers_accept_exactly_the_orders_that_sync_points_allow(model: str) -> None:
     """`pass_syncs`, over random orders of rows that keep the streams."""

@@ -38,7 +38,7 @@ def _counting_lines() -> bytes:
 
 @pytest.mark.parametrize("options", [(), ("--model", "tso"), ("--evidence", "linkage")])
 @pytest.mark.parametrize("schedule", ["chaos", "pct:200"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_line_is_given_back_with_the_slice(tmp_path: Path, schedule: str, options: tuple[str, ...]) -> None:
     image = tmp_path / "image.elf"
     image.write_bytes(elf(_counting_lines()))

@@ -6,6 +6,7 @@ import random
 import re
 
 import pytest
+from engine_suite import SOAK
 from lengths import Lengths
 
 from emu.core.legality import is_illegal
@@ -126,7 +127,7 @@ def test_the_decoder_and_the_emulator_agree_on_lengths() -> None:
     draw, lengths, differ, compared = random.Random(5), Lengths(), [], 0
     for prefix in ("", "66", "f2", "f3", "48", "66 48", "f0"):
         for opcode in (*(f"{n:02x}" for n in range(256)), *(f"0f {n:02x}" for n in range(256))):
-            for _ in range(3):
+            for _ in range(SOAK):
                 code = bytes.fromhex(f"{prefix} {opcode}") + draw.randbytes(2) + bytes(12)
                 if aborts(code) or DIFFER.match(code):
                     continue
@@ -135,7 +136,7 @@ def test_the_decoder_and_the_emulator_agree_on_lengths() -> None:
                 if emulator and decoder and emulator != decoder:
                     differ.append(f"{code.hex(' ')}: emulator {emulator}, decoder {decoder}")
     print(*differ, sep="\n")
-    assert compared > 3000
+    assert compared > 1000 * SOAK
     assert not differ
 
 

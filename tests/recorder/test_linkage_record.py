@@ -88,6 +88,7 @@ def test_the_collector_is_its_twin(group: str, compressions: int, seed: int) -> 
     assert taken.values == twin.values
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("compressions", [RUNS, PAPERS, ALL])
 def test_bounds_are_never_before_the_version_that_was_read_and_some_are_after(compressions: int) -> None:
     later = 0
@@ -132,6 +133,7 @@ def test_each_compression_makes_the_tables_smaller(seed: int) -> None:
     assert cells(PREDICT) < cells(0)
 
 
+@pytest.mark.sampled(1)
 @settings(max_examples=150, deadline=None)
 @example([(0, bytes([1, 0, 0, 0, 0, 0, 0, 0]), 8)])
 @given(st.lists(st.tuples(st.integers(0, 6), st.binary(max_size=40), st.integers(0, 9)), max_size=4))

@@ -76,7 +76,7 @@ def test_losses_of_firmware_are_those_of_the_truth(
 
 
 @pytest.mark.parametrize(("name", "plan"), LINUX, ids=lambda value: "".join(map(str, value)))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_losses_of_linux_programs_are_those_of_the_truth(
     name: str, plan: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -123,6 +123,7 @@ class Onlooker:
         self.seen, self._states, self._stood = n, states, stands
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("model", ["sc", "tso"])
 @pytest.mark.parametrize("cache", ["unbounded", "1k:2:32", "512:1:16"])
 @pytest.mark.parametrize("name", ["uts", "litmus"])

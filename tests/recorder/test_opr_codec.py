@@ -58,6 +58,7 @@ def test_round_trip(rows: Rows, capacity: int) -> None:
     assert np.concatenate(pieces).tobytes() == rows.tobytes()
 
 
+@pytest.mark.soak
 @settings(max_examples=200, deadline=None)
 @given(opr_rows(), st.data())
 def test_damage_is_found_or_is_another_list(rows: Rows, data: st.DataObject) -> None:

@@ -48,6 +48,7 @@ def turned(recording: Recording, to: Path, at: int) -> Recording:
     return Recording.open(altered(recording.path, to, change))
 
 
+@pytest.mark.sampled(2)
 def test_a_turned_mark_is_found(sound: Recording, tmp_path: Path) -> None:
     """All reads' where caches are unbounded; elsewhere, and of writes, such as say more than there are
     losses: a write takes a line from cores that share it too, so that fewer say nothing."""

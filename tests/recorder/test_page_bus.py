@@ -50,7 +50,7 @@ def test_guest_is_recorded_replayed_and_ordered(body: Callable[[Code], None], tm
 
 @pytest.mark.parametrize("cores", [2, 5])
 @pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(8)
 def test_program_does_what_it_must(program: str, cores: int, tmp_path: Path) -> None:
     plan = Plan.pages(program, cores, 1)
     print(plan)
@@ -75,6 +75,7 @@ def _slices(path: Path, cores: int) -> list[tuple[int, int]]:
 SAME = [name for name in PROGRAMS if not name.startswith(("fault", "rpc"))]
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("program", SAME)
 def test_both_buses_give_the_same_run(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under one explicit schedule of block ends, with all latencies zero."""

@@ -32,7 +32,7 @@ def write(path: Path, instruction: str) -> Path:
 
 
 @pytest.mark.parametrize("instruction", FORMS)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 def test_the_stack_is_the_same_wherever_a_slice_ends(instruction: str, tmp_path: Path) -> None:
     ends = set()
     for run in run_many_ways(write(tmp_path, instruction), tmp_path, 1):

@@ -209,6 +209,7 @@ def build(path: Path, body: Callable[[Code], None]) -> Path:
     return elf(path / "guest.elf", code, parts, rights=READ | EXECUTE)
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(("cores", "bus"), [(1, MESI), (2, MESI), (2, PAGE)])
 @pytest.mark.parametrize("body", FAULTS, ids=lambda body: body.__name__.strip("_"))
 def test_fault_ends_the_recording_cleanly(

@@ -33,7 +33,7 @@ def write(path: Path, exchange: str) -> Path:
 
 
 @pytest.mark.parametrize("exchange", ["f0 48 0f c7 0e", "48 0f c7 0e", "f0 0f c7 0e", "0f c7 0e"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_flags_but_zf_are_left_alone(exchange: str, tmp_path: Path) -> None:
     for run in run_many_ways(write(tmp_path, exchange), tmp_path, 1):
         assert run.outcome.end.reason == "power-off"
@@ -67,7 +67,7 @@ BROKEN_OFF = (
 
 
 @pytest.mark.parametrize("instruction", BROKEN_OFF)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_flags_survive_a_slice_that_ends_at_the_store(instruction: str, tmp_path: Path) -> None:
     """What works flags out, or changes them, before it stores, is taken back and run again, or is not."""
     ends = set()
@@ -133,6 +133,7 @@ def by_way(condition: int, apart: str) -> Code:
     return call(code, 231, rdi=0)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("apart", APART)
 @pytest.mark.parametrize("condition", [0, 2, 4, 6, 8, 10, 12, 15])
 def test_the_first_store_to_a_page_has_the_flags_before_it(

@@ -25,7 +25,7 @@ PRINTS = {atomics_on_devices: 3, helpers_and_devices: 4}
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 def test_guest_is_recorded_replayed_and_ordered(body: Callable[[Code], None], tmp_path: Path) -> None:
     for run in run_many_ways(build(tmp_path, body), tmp_path, GUESTS[body], input=b"input", limit=200_000):
         print(run.path.name, run.outcome.end)

@@ -75,6 +75,7 @@ def split(row: Any) -> list[Access]:
     return [(pc, address, size, int(row["kind"]), old, new)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("program", ["laplace", "matmul", "radix", "nqueens"])
 def test_trace_is_what_the_emulator_alone_does(program: str, tmp_path: Path) -> None:
     plan = Plan(program, 1, 0, longest_slice=40, strata="cycles:3000", cache="1k:2:32")

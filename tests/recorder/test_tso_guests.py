@@ -76,7 +76,7 @@ def hold(
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_guests_of_sc_hold_under_tso(body: Callable[[Code], None], tmp_path: Path) -> None:
     program = build(tmp_path, body)
     for number, way in enumerate(WAYS[1:4]):
@@ -178,6 +178,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_after_buffered_stores(name: str, tmp_path: Path) -> None:
     offset, text = FAULTS[name]
@@ -190,7 +191,7 @@ def test_faults_after_buffered_stores(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_random_guests(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     cores = draw.choice((1, 2, 2, 3))

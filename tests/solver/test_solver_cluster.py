@@ -94,6 +94,7 @@ def test_a_worker_that_dies_loses_nothing(
     assert (tmp_path / "c").read_bytes() == expected
 
 
+@pytest.mark.soak
 def test_a_region_that_kills_every_worker_is_undecided(
     cluster: distributed.LocalCluster, alone: tuple[bytes, int], tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_cluster_without_workers_is_left(
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "address", ["tcp://127.0.0.1:9", "nonsense", "tcp://", "tcp://127.0.0.1:x", "ucx://1:1"]
 )
@@ -194,6 +196,7 @@ class Cut:
             end.close()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("most", [300, 1500, 4000])
 def test_a_scheduler_that_falls_silent_is_not_waited_for(
     most: int, cluster: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -25,6 +25,7 @@ def decided(problem: Problem, *, deduced: bool = False, counted: bool = False) -
     return search.answer("cut", 0.0, reason)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("damaged", [False, True])
 def test_every_way_to_search_agrees_with_the_search_without_reductions(damaged: bool) -> None:
     tally = {True: 0, False: 0}

@@ -63,6 +63,7 @@ def test_there_are_no_more_processes_than_work(tmp_path: Path, monkeypatch: pyte
     assert found == outcome(traces, tmp_path / "alone", 1)
 
 
+@pytest.mark.soak
 def test_a_damaged_recording_gives_the_same_error(tmp_path: Path) -> None:
     errors = set()
     for seed in range(30):

@@ -212,7 +212,7 @@ def small_problems(seeds: range, most: int) -> Iterator[tuple[str, Problem]]:
 
 def test_verdicts_are_those_of_trying_every_order() -> None:
     tally, weak = dict.fromkeys(Verdict, 0), 0
-    for what, problem in small_problems(range(90 * SOAK), 12):
+    for what, problem in small_problems(range(45 * SOAK), 12):
         orders = all_orders(problem)
         if orders is None:
             continue
@@ -223,9 +223,9 @@ def test_verdicts_are_those_of_trying_every_order() -> None:
         tally[expected] += 1
         weak += int((problem.source >= 0).any())
     print(f"{tally}, {weak} with loads that a store buffer may answer")
-    assert tally[Verdict.LEGAL] > 40 * SOAK
-    assert tally[Verdict.ILLEGAL] > 20 * SOAK
-    assert weak > 15 * SOAK
+    assert tally[Verdict.LEGAL] > 20 * SOAK
+    assert tally[Verdict.ILLEGAL] > 10 * SOAK
+    assert weak > 7 * SOAK
 
 
 def orders_of_formula(problem: Problem, encoding: str) -> list[list[int]]:
@@ -257,7 +257,7 @@ def orders_of_formula(problem: Problem, encoding: str) -> list[list[int]]:
 
 def test_the_formula_allows_every_legal_order_and_no_other() -> None:
     regions = orders = weak = 0
-    for what, problem in small_problems(range(60 * SOAK), 7):
+    for what, problem in small_problems(range(24 * SOAK), 7):
         expected = all_orders(problem)
         if expected is None or len(expected) > 60:
             continue
@@ -266,8 +266,8 @@ def test_the_formula_allows_every_legal_order_and_no_other() -> None:
         regions, orders = regions + 1, orders + len(expected)
         weak += int((problem.source >= 0).any())
     print(f"{regions} regions with {orders} orders, {weak} with loads that a store buffer may answer")
-    assert regions > 40 * SOAK
-    assert weak > 5 * SOAK
+    assert regions > 16 * SOAK
+    assert weak > 2 * SOAK
 
 
 def test_recordings_are_ordered_and_the_checker_accepts(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def in_a_process(directory: str, *arguments: object, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("program", "cores", "model"),
     [
@@ -109,6 +110,7 @@ def test_processes_with_other_hashes_and_environments() -> None:
     same(Path("one"), Path("two"))
 
 
+@pytest.mark.soak
 def test_an_interpreter_with_threads() -> None:
     """Its hashes, addresses, random numbers and times come from the seed."""
     said = [

@@ -22,6 +22,7 @@ from solver.passes.order import order_recording
 PROGRAMS = ROOT / "firmware" / "linux" / "x86_64"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("program", "least"), [("mutexes", 500), ("jit", 50)])
 def test_what_members_wrote_is_inferred(program: str, least: int, tmp_path: Path) -> None:
     rec = tmp_path / "rec"

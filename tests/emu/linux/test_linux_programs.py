@@ -40,7 +40,7 @@ def test_every_program_has_an_expectation() -> None:
 
 
 @pytest.mark.parametrize("program", EXPECTED)
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(10)
 def test_program(program: str, tmp_path: Path) -> None:
     ran = record_plan(Plan(program, 4, 1), tmp_path / "rec")
     judge(program, ran)
@@ -59,7 +59,7 @@ def test_program_on_other_machines(program: str, cores: int, model: str, tmp_pat
 
 
 @pytest.mark.parametrize("seed", [20, 21, 22])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_slice_that_ends_before_a_blocks_first_access(seed: int, tmp_path: Path) -> None:
     """Schedules that stop at shared accesses, dense strata, lines of 16 bytes: what was fetched for an
     instruction that then waits does not count as fetched before the stratum."""

@@ -261,6 +261,7 @@ class Hat:
         return self._draw.choice((Reason.TIMEOUT, Reason.WOKEN, Reason.SIGNAL))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_every_call_with_arguments_out_of_a_hat(seed: int) -> None:
     """Whatever is asked of it, the kernel answers with a number, or says what it cannot do."""

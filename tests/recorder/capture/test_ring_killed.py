@@ -123,6 +123,7 @@ def test_no_room_for_an_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(calls) == 6
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("writes", [0, 3, 9])
 def test_no_room_for_who_puts_it_together_later(
     writes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -204,7 +205,7 @@ def test_a_missing_interval_is_missed(tmp_path: Path, monkeypatch: pytest.Monkey
     "name", ["core-0.log", "core-1.log", "evidence-losses.log", "truth.log", "agent.log"]
 )
 @pytest.mark.parametrize("part", [0, 2])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_what_is_cut_off_is_missed(
     name: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,7 +114,7 @@ def _change_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("bus", BUSES)
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 def test_hostile_guests_from_every_checkpoint(body: Any, bus: str, tmp_path: Path) -> None:
     """Code that changes itself, interrupts, transfers, straddling accesses, under slices of few
     instructions."""
@@ -141,7 +141,7 @@ WAYS = (
 
 
 @pytest.mark.parametrize(("name", "options"), WAYS, ids=lambda way: str(way))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_programs_from_every_checkpoint(name: str, options: dict[str, Any], tmp_path: Path) -> None:
     run = run_guest(
         FIRMWARE / f"{name}.elf", tmp_path / "rec", 3, strata="cycles:2000", memory=64 << 20,
@@ -194,6 +194,7 @@ def test_where_the_last_x87_instruction_was_is_in_a_checkpoint(tmp_path: Path) -
 # -- made afterwards -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("bus", BUSES)
 def test_checkpoints_made_afterwards_stand_where_those_of_the_recorder_do(bus: str, tmp_path: Path) -> None:
     run = run_guest(

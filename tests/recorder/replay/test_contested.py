@@ -206,7 +206,7 @@ FIRMWARE = ("radix", "uts", "ring", "dma_race", "smc", "timer", "laplace")
 
 
 @pytest.mark.parametrize("program", FIRMWARE)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_firmware(program: str, tmp_path: Path) -> None:
     corebraid.record(IMAGES / f"{program}.elf", tmp_path / "rec", cores=3, strata="cycles:3000", limit=60_000)
     left_out, braided = hold(tmp_path / "rec")

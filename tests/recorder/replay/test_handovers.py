@@ -84,7 +84,7 @@ def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ["radix", "uts", "smc"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_firmware(program: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"strata": "cycles:3000", "limit": 60_000, "checkpoint": 3000}
     corebraid.record(IMAGES / f"{program}.elf", tmp_path / "rec", cores=3, **options)
@@ -117,6 +117,7 @@ def test_the_last_intervals_of_a_run(tmp_path: Path) -> None:
     assert examine(Recording.open(tmp_path / "rec")) >= 6
 
 
+@pytest.mark.soak
 def test_the_order_is_the_same_however_many_share_a_core(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +151,7 @@ def test_the_order_is_the_same_however_many_share_a_core(
     assert Certificate(certificate, recording.manifest.id).head.version == 4
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [{}, {"cache": "4k:2:32"}], ids=str)
 def test_cores_of_the_line_bus_are_shared_out_too(
     options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -182,6 +184,7 @@ def test_other_kinds_of_rows(holds: int, version: int, tmp_path: Path) -> None:
     assert corebraid.verify(recording.path).sound
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("lost", ["choose", "_share"])
 def test_what_is_not_told_at_a_handover_is_missed(
     lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

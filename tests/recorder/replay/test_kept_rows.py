@@ -76,7 +76,7 @@ def hold(path: Path) -> int:
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
     program = build(tmp_path, body)
     for number, (longest, strata) in enumerate(((3, "cycles:700"), (60, "none"))):
@@ -89,7 +89,7 @@ def test_hostile_guests(body: Callable[[Code], None], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ["mutexes", "pipes_poll", "signals"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_linux_programs(program: str, tmp_path: Path) -> None:
     corebraid.record(LINUX / program, tmp_path / "rec", cores=3, strata="cycles:20000", limit=150_000)
     assert hold(tmp_path / "rec")
@@ -107,6 +107,7 @@ def verdict_of(recording: Recording, jobs: int = 1) -> dict[str, object]:
     return verdict.facts()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [{}, {"bus": "mesi"}, {"model": "tso"}], ids=str)
 def test_verify_says_the_same_without_them(
     options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -102,7 +102,7 @@ def test_firmware(program: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("program", "cores"), [("condvars", 4), ("mutexes", 2), ("semaphores", 2)])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_linux_programs(program: str, cores: int, tmp_path: Path) -> None:
     """Also of more threads than cores, which go from one to another."""
     corebraid.record(LINUX / program, tmp_path / "rec", cores=cores, strata="cycles:20000", limit=150_000)

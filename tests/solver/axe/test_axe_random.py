@@ -25,6 +25,7 @@ from solver.axe.trace import LOAD, STORE
 from solver.regions.problem import Verdict
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("first", "count", "smt"), [(100_000, 1500, False), (200_000, 120, True)])
 def test_engines_agree(first: int, count: int, smt: bool) -> None:
     answers: Counter[str] = Counter()
@@ -103,6 +104,7 @@ def test_a_wrong_order_is_never_called_ok(straight: list[int], monkeypatch: pyte
         decide(trace, "sc", engine="search")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", MODELS)
 def test_deduced_order_holds_in_every_legal_order(model: str) -> None:
     """What deduction says must come before holds in all orders, found by trying all permutations that keep

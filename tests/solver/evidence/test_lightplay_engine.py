@@ -37,6 +37,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("number", range(len(SHAPES)))
 @pytest.mark.parametrize("seed", range(8))
 def test_orders_of_random_runs_are_legal(number: int, seed: int, tmp_path: Path) -> None:
@@ -102,6 +103,7 @@ def against_auto(recording: Recording, engine: EvidenceEngine) -> CrossCheck:
     return crosscheck(RecordingTraces(recording), contenders)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("backend", ["auto", "cpu", "cut"])
 def test_the_engine_agrees_with_the_pipeline(racy: Recording, backend: str) -> None:
     found = against_auto(racy, SlicesEngine.of(racy, Settings(backend=backend)))

@@ -49,7 +49,7 @@ def ordered(recording: Recording, log: LinkageLog | None = None) -> tuple[OrderR
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("cores", "seed", "group"), [(2, 1, "word"), (4, 2, "line"), (8, 3, "word")])
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(5)
 def test_every_region_is_ordered_and_passes_the_checker(
     tmp_path: Path, program: str, cores: int, seed: int, group: str
 ) -> None:
@@ -74,7 +74,7 @@ def test_every_region_is_ordered_and_passes_the_checker(
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_random_guests_are_ordered(seed: int, tmp_path: Path) -> None:
     """Accesses of all sizes over two words, atomic pairs, stores into running code, under exact schedules."""
     draw = random.Random(seed)

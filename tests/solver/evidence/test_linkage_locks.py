@@ -191,6 +191,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     return Recording.open(path)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("kind", "change"), [(OPENED, later), (OPENED, more_writes), (SHARE, other_lock)])
 def test_altered_rows_are_found(
     kind: int, change: Callable[[int, Any], None], locked: Recording, tmp_path: Path

@@ -153,7 +153,7 @@ def test_words_of_symbols_are_one_variable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ["mutexes", "jit", "semaphores", "signals"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_linux_programs(program: str, tmp_path: Path) -> None:
     path = tmp_path / "rec"
     corebraid.record(
@@ -197,7 +197,7 @@ def test_code_that_came_as_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_random_guests(seed: int, tmp_path: Path) -> None:
     """Accesses of all sizes over two words, atomic pairs, stores into running code, under exact schedules."""
     draw = random.Random(seed)

@@ -29,13 +29,13 @@ def hold(program: Path, folder: Path, cores: int) -> None:
 
 
 @pytest.mark.parametrize("body", GUESTS, ids=lambda body: body.__name__)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_guests_that_are_hard_to_record(body: Callable[[Code], None], tmp_path: Path) -> None:
     hold(build(tmp_path, body), tmp_path, GUESTS[body])
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_random_guests(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
     cores = draw.choice((1, 2, 2, 3))

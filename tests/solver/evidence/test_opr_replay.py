@@ -47,7 +47,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("program", PLAIN + PGAS)
 @pytest.mark.parametrize(("cores", "rset"), [(2, "0,1"), (4, "1,3"), (8, "0,2,5")])
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(5)
 def test_every_member_is_bit_exact(program: str, cores: int, rset: str, tmp_path: Path) -> None:
     recording = recorded(program, tmp_path, cores, rset, seed=cores)
     log = read_opr(recording)
@@ -64,7 +64,7 @@ def test_every_member_is_bit_exact(program: str, cores: int, rset: str, tmp_path
 
 @pytest.mark.parametrize("cache", ["512:1:16", "1k:2:128", "1k:2:256"])
 @pytest.mark.parametrize("program", ["smc", "primitives", "dma_race", "pgas_guppie"])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_lines_of_other_sizes(program: str, cache: str, tmp_path: Path) -> None:
     recording = recorded(program, tmp_path, 3, "0,1,2", cache=CacheGeometry.parse(cache), longest_slice=20)
     log = read_opr(recording)
@@ -103,7 +103,7 @@ def test_wrong_orders_change_no_replay(program: str, seed: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("program", ["uts", "radix", "ring", "spin_mcs", *PGAS])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_exact_clocks_name_the_writer(program: str, tmp_path: Path) -> None:
     """With all cores in the group, only what passed through a third core's memory by a get may be missed."""
     recording = recorded(program, tmp_path, 4, "0,1,2,3")

@@ -95,7 +95,7 @@ def conditions_of(seed: int) -> Conditions:
 
 @pytest.mark.parametrize("cores", CORES)
 @pytest.mark.parametrize("program", PROGRAMS)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_ten_re_executions_are_equivalent(recorded, program: str, cores: int) -> None:  # type: ignore[no-untyped-def]
     """pytest tests/solver/evidence/test_rpc_replay.py -k 'equivalent and PROGRAM-CORES'."""
     made: Recorded = recorded(program, cores)
@@ -108,6 +108,7 @@ def test_ten_re_executions_are_equivalent(recorded, program: str, cores: int) ->
     assert evidence_difference(made.receipts, made.execution, True) is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cores", CORES)
 def test_the_farm_diverges_when_free(recorded, cores: int) -> None:  # type: ignore[no-untyped-def]
     """The very conditions under which the controlled executions were equivalent lead elsewhere."""

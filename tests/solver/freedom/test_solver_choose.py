@@ -76,6 +76,7 @@ def test_an_event_stands_as_early_or_late_as_can_be(
     assert moved > 300
 
 
+@pytest.mark.soak
 def test_one_event_before_another() -> None:
     refused = 0
     for where, problem, orders in small_problems(80 * SOAK):

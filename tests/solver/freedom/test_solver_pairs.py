@@ -68,6 +68,7 @@ def test_pairs_are_those_of_all_orders() -> None:
     assert illegal > 25
 
 
+@pytest.mark.soak
 def test_the_reduced_graph_alone_decides_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without deduction and searches: stubborn sets lose no class of orders."""
     may = 0
@@ -154,6 +155,7 @@ def test_what_follows_from_a_supposed_pair_holds_in_every_order_with_it() -> Non
     assert refuted > 300
 
 
+@pytest.mark.soak
 def test_every_direction_of_a_may_has_a_witness() -> None:
     checked = impossible = 0
     for where, problem, orders in small_problems(75 * SOAK):

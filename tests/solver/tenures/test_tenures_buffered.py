@@ -75,6 +75,7 @@ def test_what_is_deduced_is_true_of_random_runs(losses: bool) -> None:
     assert edges > 2000
 
 
+@pytest.mark.soak
 def test_losses_prove_all_that_tenures_do_and_more() -> None:
     more = 0
     for seed, run in enumerate(runs(150 * SOAK)):
@@ -315,7 +316,7 @@ def test_ties_are_what_each_record_says() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_random_runs_are_legal_by_tenures(engine: str, tmp_path: Path) -> None:
     for seed, run in enumerate(runs(60 * SOAK)):
         traces = run.traces(tenures=True)
@@ -326,6 +327,7 @@ def test_random_runs_are_legal_by_tenures(engine: str, tmp_path: Path) -> None:
         assert not check_certificate(traces, certificate).unchecked
 
 
+@pytest.mark.soak
 def test_every_edge_holds_in_the_run_and_in_the_order_found() -> None:
     seen: Counter[str] = Counter()
     for seed, run in enumerate(runs(200 * SOAK)):

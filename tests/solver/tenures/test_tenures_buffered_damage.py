@@ -51,7 +51,7 @@ def scatter_losses(run: Run, rng: random.Random) -> bool:
 
 
 @pytest.mark.parametrize(("damage", "least"), [(move_loss, 16), (leave_loss_out, 118), (scatter_losses, 30)])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_damaged_losses_are_noticed(damage: Callable[[Run, random.Random], bool], least: int) -> None:
     """A missing loss is, mostly. Of 167 that come two instructions later 16 are, and 134 change nothing of
     what is known: 98 of those came after the core's last load.
@@ -72,6 +72,7 @@ def test_damaged_losses_are_noticed(damage: Callable[[Run, random.Random], bool]
     assert noticed >= least
 
 
+@pytest.mark.soak
 def test_losses_that_contradict_cost_nothing_of_what_tenures_prove() -> None:
     """Not even where it is the places of losses that contradict each other."""
     dropped = 0

@@ -37,6 +37,7 @@ def differences(run: Run, seen: Counter[str], *, losses: bool = True) -> int:
     return found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("losses", [False, True])
 def test_the_rules_in_plain_python_find_the_same(losses: bool) -> None:
     seen: Counter[str] = Counter()
@@ -48,6 +49,7 @@ def test_the_rules_in_plain_python_find_the_same(losses: bool) -> None:
     assert seen["alone"] > 200 or not losses
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("damage", "least"), [(move_loss, 0), (leave_loss_out, 20)])
 def test_they_find_the_same_of_damaged_losses(
     damage: Callable[[Run, random.Random], bool], least: int
@@ -94,7 +96,7 @@ def _begun_later(*arguments: Any) -> Any:
         ("make_times", _begun_later),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_planted_error_is_caught(
     name: str, planted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def test_what_takes_too_long_is_left_out(
     assert not corebraid.order(recording).with_verdict("undecided")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("losses", [False, True], ids=["tenures", "losses"])
 def test_along_chains_of_random_runs_the_same_is_found(losses: bool) -> None:
     known = 0
@@ -123,6 +124,7 @@ def test_along_chains_of_random_runs_the_same_is_found(losses: bool) -> None:
     assert known > 5000
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("losses", [False, True], ids=["tenures", "losses"])
 def test_what_is_found_along_chains_is_true_of_random_runs(losses: bool) -> None:
     edges = 0

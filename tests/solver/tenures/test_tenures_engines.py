@@ -35,7 +35,7 @@ def without(traces: MemoryTraces) -> MemoryTraces:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_random_runs_are_legal_by_tenures(engine: str, tmp_path: Path) -> None:
     edges = 0
     for seed in range(60 * SOAK):
@@ -95,7 +95,7 @@ def test_damaged_runs_get_the_verdict_that_values_give(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_losses_leave_verdicts_as_they_are(engine: str, tmp_path: Path) -> None:
     """Of runs and damaged ones: what values alone say, and what a search over all orders says."""
     seen: Counter[Verdict] = Counter()

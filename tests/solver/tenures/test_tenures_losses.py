@@ -106,6 +106,7 @@ def test_damaged_losses_are_noticed(damage: Callable[[Run, random.Random], bool]
     assert noticed > least
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("damage", [None, turn_owned, turn_agents])
 def test_the_rules_in_plain_python_find_the_same(
     damage: Callable[[Run, random.Random], bool] | None,

@@ -75,7 +75,7 @@ def true_edges(path: Path) -> int:
 
 
 @pytest.mark.parametrize(("name", "options"), FIRMWARES, ids=lambda value: "".join(map(str, value)))
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 def test_what_is_deduced_of_firmware_is_true(name: str, options: list[object], tmp_path: Path) -> None:
     path = tmp_path / "rec"
     ran = run("record", "-o", path, *options, FIRMWARE / f"{name}.elf")
@@ -94,7 +94,7 @@ def test_an_edge_that_did_not_run_so_is_found(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("name", "options"), LINUX, ids=lambda value: "".join(map(str, value)))
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_what_is_deduced_of_linux_programs_is_true(name: str, options: list[object], tmp_path: Path) -> None:
     path = tmp_path / "rec"
     ran = run("record", "-o", path, *options, "--", ROOT / "firmware" / "linux" / "x86_64" / name)

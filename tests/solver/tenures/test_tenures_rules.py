@@ -52,6 +52,7 @@ def soundness(seeds: range, *, forgetting: bool = False) -> int:
     return edges
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("forgetting", [False, True])
 def test_what_is_deduced_is_true_of_random_runs(forgetting: bool) -> None:
     edges = soundness(range(400 * SOAK), forgetting=forgetting)

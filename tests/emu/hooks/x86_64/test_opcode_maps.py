@@ -49,14 +49,14 @@ def tried(forms: Sequence[str], states: int, seed: int, folder: Path, **options:
 
 def test_a_sample_of_the_opcode_maps(tmp_path: Path) -> None:
     rng = random.Random(11)
-    forms = [form for map_ in MAPS for form in rng.sample(map_forms(map_, range(256), PREFIXES), 200)]
+    forms = [form for map_ in MAPS for form in rng.sample(map_forms(map_, range(256), PREFIXES), 100)]
     swept = tried(forms, 2, 11, tmp_path)
-    assert swept.vectors > 1000
-    assert 10 < len(swept.refused) < 200
+    assert swept.vectors > 500
+    assert 5 < len(swept.refused) < 100
 
 
 @pytest.mark.parametrize("options", _OPTIONS, ids=str)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_sample_of_sequences(options: dict[str, Any], tmp_path: Path) -> None:
     assert tried(sequences(12, 300 * SOAK), 2, 12, tmp_path, **options).vectors > 500
 

@@ -62,7 +62,7 @@ def _modes(rng: random.Random) -> tuple[int, int, int, np.uint64]:
 
 
 @pytest.mark.parametrize("name", _EXACT)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_arithmetic_is_exact_and_rounded_once(name: str) -> None:
     rng, kernel = random.Random(name), getattr(arithmetic, name)
     for k in range(500 * SOAK):

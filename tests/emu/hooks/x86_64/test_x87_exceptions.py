@@ -161,6 +161,7 @@ def _recorded(program: Path, folder: Path) -> tuple[int, bytes]:
     return int(ended["exit_code"]), bytes(said)
 
 
+@pytest.mark.sampled(12)
 @host
 @pytest.mark.parametrize("name", RAISED)
 def test_an_exception_is_raised_where_the_processor_raises_it(name: str, tmp_path: Path) -> None:
