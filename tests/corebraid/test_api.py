@@ -217,6 +217,7 @@ def test_checkpoints(each: Path) -> None:
         corebraid.checkpoint(each, every="none")
 
 
+@pytest.mark.sampled(1)
 def test_order_and_what_is_said_of_orders(each: Path) -> None:
     by_python = facts(corebraid.order(each, count=True, fresh=True))
     certificate = (each / "order.cert").read_bytes()

@@ -68,6 +68,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "schedule", "options"), WAYS, ids=lambda one: str(one))
 def test_forked_runs_are_those_that_are_recorded(
     name: str, schedule: str, options: dict[str, Any], tmp_path: Path
@@ -197,6 +198,7 @@ def slices(recording: Recording) -> list[tuple[int, int]]:
     return [(int(row["stream"]), int(row["end"])) for rows in iter_sealed_truth(recording) for row in rows]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "options", [{}, {"schedule": "chaos"}, {"schedule": "pct:2"}, {"model": "tso"}], ids=str
 )

@@ -108,6 +108,7 @@ def test_not_found(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.soak
 def test_nothing_suspicious_is_said_only_where_somebody_looked(tmp_path: Path) -> None:
     said = "no access looks suspicious by itself"
     for name, more in (("looked", ()), ("not", ("--no-explain",))):
@@ -192,6 +193,7 @@ def test_output_is_a_condition_and_is_shown(tmp_path: Path) -> None:
     assert "--bus mesi" in next(line for line in ran.out.splitlines() if line.startswith("once more: "))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("stdin", "more"), [(b"x", ()), (b"", ()), (b"x", ("--input", "file"))])
 def test_that_it_read_standard_input_is_said(stdin: bytes, more: tuple[str, ...], tmp_path: Path) -> None:
     """The command that is printed needs the same."""
@@ -270,7 +272,7 @@ def test_a_place_that_is_taken(tmp_path: Path) -> None:
     ("model", "schedule", "cores"),
     [("sc", "chaos", 4), ("sc", "pct:4", 2), ("tso", "chaos", 3), ("sc", "chaos", 1)],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_recordings_of_these_schedules_are_exact(
     model: str, schedule: str, cores: int, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def to_full_pipe(*words: object, unbuffered: bool) -> tuple[int, bytes, list[str
         return ran.returncode, file.read(), ran.stderr.decode().splitlines()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("unbuffered", [False, True], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("words", [("trace",), ("trace", "--format", "text"), ("info", "--json")])
 def test_output_that_takes_no_more_is_told(words: tuple[str, ...], unbuffered: bool, rec: Path) -> None:
@@ -110,7 +111,7 @@ def test_a_signal_that_is_ignored_stays_so(rec: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("most", range(12, 21))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_program_for_which_there_are_too_few_files(most: int, tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -125,7 +126,7 @@ def test_a_program_for_which_there_are_too_few_files(most: int, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("most", range(11, 20))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_a_hunt_for_which_there_are_too_few_files_leaves_nothing(most: int, tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -80,7 +80,7 @@ def arguments(name: str, rec: Path, tmp_path: Path) -> list[object]:
 
 @pytest.mark.parametrize("value", VALUES)
 @pytest.mark.parametrize(("name", "option"), OPTIONS, ids=lambda one: str(one))
-@pytest.mark.sampled(160)
+@pytest.mark.sampled(60)
 def test_an_odd_value_is_a_line(
     name: str, option: str, value: str, rec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def test_few_files_are_told_in_a_line(words: tuple[object, ...], most: int, rec:
     assert (ran.returncode, ran.stdout, ran.stderr.splitlines()) == (2, "", [MANY_FILES])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("most", "cores"), [(6, 2), (9, 2), (24, 64)])
 def test_a_recording_for_which_there_are_too_few_files_is_gone(most: int, cores: int, tmp_path: Path) -> None:
     place = tmp_path / "rec"
@@ -64,6 +65,7 @@ def test_a_recording_for_which_there_are_too_few_files_is_gone(most: int, cores:
     assert not place.exists()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words", [("verify",), ("replay", "--core", 0), ("trace",), ("checkpoint", "--every", 50)]
 )

@@ -33,6 +33,7 @@ RACES = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "model"), RACES)
 def test_each_run_is_the_one_that_is_forked(
     name: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

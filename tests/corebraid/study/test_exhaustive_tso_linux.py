@@ -95,6 +95,7 @@ def kept(path: Path, name: str, *options: object) -> None:
     assert run("check-order", path).code == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "until"),
     [

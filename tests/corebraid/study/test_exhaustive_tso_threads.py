@@ -84,7 +84,7 @@ def compare(program: Program, path: Path, limit: int = ROOMY) -> int:
 
 
 @pytest.mark.parametrize("seed", [8, 10, 11, 13, 14])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_random_programs_do_what_a_tso_machine_can_and_nothing_else(seed: int, tmp_path: Path) -> None:
     assert compare(random_threads(seed), tmp_path / "guest") > 3
 

@@ -96,6 +96,7 @@ def test_a_hunt_finds_what_needs_them(program: Path, tmp_path: Path) -> None:
         assert log.read_bytes() == (tmp_path / "B.again" / log.name).read_bytes()
 
 
+@pytest.mark.soak
 def test_a_hunt_that_finds_nothing_learns_more(program: Path, tmp_path: Path) -> None:
     """It finds then what it had no word of, and says how it was found."""
     hunt = ("hunt", "-o", tmp_path / "C", "--runs", 400, "--no-explain", "--no-reduce", "--json", program)

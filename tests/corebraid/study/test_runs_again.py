@@ -56,6 +56,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "schedule", "options"), WAYS, ids=str)
 def test_each_run_is_the_one_that_is_forked(
     name: str, schedule: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

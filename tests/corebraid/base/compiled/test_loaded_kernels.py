@@ -84,6 +84,7 @@ def _with_unknown_symbol(data: bytes) -> bytes:
     return marshal.dumps((said, entry, environments, image))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("damage", [_cut, _of_another, _with_unknown_symbol, lambda _: b""])
 def test_what_cannot_be_used_is_made_again(damage: Callable[[bytes], bytes], own: Path) -> None:
     for file in files(own):

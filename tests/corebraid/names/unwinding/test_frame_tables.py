@@ -59,6 +59,7 @@ def told(row: dict[object, object]) -> Rules:
     return Rules(found, registers)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_row_is_the_one_that_pyelftools_reads(name: str) -> None:
     raw = (PROGRAMS / name).read_bytes()
@@ -172,6 +173,7 @@ def test_what_looking_may_take_is_bounded() -> None:
     assert "262144 entries" in said[0]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_changed_bytes_do_no_harm(seed: int, tmp_path: Path) -> None:
     """Bytes of the tables and their index are changed: something, or nothing, is told, in short time."""

@@ -51,6 +51,7 @@ def test_which_read_it_was(
     assert (None if read is None else read.at) == found
 
 
+@pytest.mark.soak
 def test_its_hint_comes_first(small: Hunted, monkeypatch: pytest.MonkeyPatch) -> None:
     assert small.finding is not None
     hunted = replace(small, finding=replace(small.finding, reduction=None))

@@ -79,6 +79,7 @@ def test_a_region_by_itself_has_the_same_names(recording: Path) -> None:
         assert alone == [line for line in every if json.loads(line)["region"] == region]
 
 
+@pytest.mark.soak
 def test_a_number_among_contested_accesses_alone_is_found(
     recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

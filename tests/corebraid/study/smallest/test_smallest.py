@@ -115,6 +115,7 @@ def test_known_bugs(program: Path, most: int, options: dict[str, Any], tmp_path:
     assert [one.preempting for one in reduction.told].count(True) == smallest.found.preemptions
 
 
+@pytest.mark.soak
 def test_a_run_that_always_fails_needs_no_preemption(tmp_path: Path) -> None:
     found = hunted(LINUX / "deadlock_sure", tmp_path / "rec")
     reduction = reduction_of(found)

@@ -144,6 +144,7 @@ def _without_addresses(text: str) -> str:
     return " ".join("0x#" if word.startswith("0x") else word for word in text.split(" "))
 
 
+@pytest.mark.sampled(5)
 @needs_gcc
 @pytest.mark.parametrize("how", NAMED)
 @pytest.mark.parametrize("linked", ["program", pytest.param("static", marks=pytest.mark.soak)])
@@ -189,7 +190,7 @@ def test_without_names_it_is_said_that_it_only_looks_so(static: Path, tmp_path: 
         ("future", "the result of a std::future with the word at 0x#"),
     ],
 )
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 def test_what_a_thread_waits_at_in_cxx(cxx: Path, tmp_path: Path, how: str, waits: str) -> None:
     reason, code, told = recorded(tmp_path / "rec", cxx, how)
     assert (reason, code, _without_addresses(told[0])) == (*FAILED, waits)

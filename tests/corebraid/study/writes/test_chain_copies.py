@@ -54,6 +54,7 @@ def read(recording: Path, place: str) -> set[str]:
     return {one["data"] for one in reads}
 
 
+@pytest.mark.sampled(2)
 @needs_gcc
 @pytest.mark.parametrize(
     ("place", "origins"),

@@ -150,7 +150,7 @@ def ordered(request: pytest.FixtureRequest) -> Path:
     return path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_the_last_writers_are_those_of_plain_python(ordered: Path) -> None:
     recording, lines = corebraid.open_recording(ordered), lines_of(ordered)
     buffered = recording.manifest.store_buffer
@@ -169,6 +169,7 @@ def test_the_last_writers_are_those_of_plain_python(ordered: Path) -> None:
     assert somebody > _QUERIES
 
 
+@pytest.mark.sampled(1)
 def test_the_writer_of_the_order_is_a_possible_one(ordered: Path) -> None:
     recording, lines = corebraid.open_recording(ordered), lines_of(ordered)
     queries = [one for one in queries_of(lines, recording.manifest.n_cores, 2) if one.event][:3]
@@ -180,6 +181,7 @@ def test_the_writer_of_the_order_is_a_possible_one(ordered: Path) -> None:
             assert mine, f"{query}: {access}, {one}"
 
 
+@pytest.mark.sampled(1)
 def test_history_is_what_plain_python_finds(ordered: Path) -> None:
     lines, rng = lines_of(ordered), random.Random(5)
     shared = [line for line in lines if is_write(line) and line["pc"]]
