@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from corebraid.api.asked import check_whole, ignore
 from corebraid.api.info import open_recording
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from corebraid.study.evidence.rpc import Again, Show
     from corebraid.study.evidence.slices import OneSlice, Slices
     from recorder.files.reader import Recording
+    from solver.evidence.lightplay.decide import Decided, Settings
+    from solver.evidence.lightplay.execute import Executed
     from solver.evidence.lightplay.report import Report
 
 
@@ -68,18 +70,20 @@ def slices(
     backend: str = "auto",
     limit: int = 18,
     every: bool = False,
+    replay: bool = False,
     progress: Callable[[int], None] = ignore,
 ) -> Slices:
     """Search the slices of LightPlay's evidence for their orders (record with evidence="slices").
 
     backend: "auto", "cpu", "cuda" or "cut". limit: racing accesses that "cpu" and "cuda" take in one piece.
-    every: try every interleaving, as the paper does. progress: called with the instructions replayed. Raises
-    UsageError, FormatError, Divergence.
+    every: try every interleaving, as the paper does. replay: execute their instructions in the orders found.
+    progress: called with the instructions replayed. Raises UsageError, FormatError, Divergence.
     """
     from corebraid.study.evidence.slices import Slices
 
     opened = open_recording(recording)
-    return Slices(opened, _survey(opened, backend, limit, every, None, progress), backend)
+    settings = _settings(backend, limit, every)
+    return Slices(opened, *_survey(opened, settings, None, progress, replay=replay), backend)
 
 
 def one_slice(
@@ -89,6 +93,7 @@ def one_slice(
     backend: str = "auto",
     limit: int = 18,
     every: bool = False,
+    replay: bool = False,
     progress: Callable[[int], None] = ignore,
 ) -> OneSlice:
     """One slice in full. Options: as in `slices`. Raises UsageError if there is none of this number, or it
@@ -96,9 +101,10 @@ def one_slice(
     from corebraid.study.evidence.slices import OneSlice
 
     opened = open_recording(recording)
-    report = _survey(opened, backend, limit, every, number, progress)
+    settings = _settings(backend, limit, every)
+    report, executed = _survey(opened, settings, number, progress, replay=replay)
     if report.shown is not None:
-        return OneSlice(opened, number, report.shown)
+        return OneSlice(opened, number, report.shown, executed)
     if number >= report.entries:
         raise UsageError("no such slice", expected=f"0 to {report.entries - 1}", found=number)
     raise UsageError(
@@ -107,19 +113,32 @@ def one_slice(
     )  # fmt: skip
 
 
+def _settings(backend: str, limit: int, every: bool) -> Settings:
+    from solver.evidence.lightplay.decide import Settings
+
+    return Settings(backend=backend, limit=limit, skip=not every)
+
+
 def _survey(
     recording: Recording,
-    backend: str,
-    limit: int,
-    every: bool,
+    settings: Settings,
     number: int | None,
     progress: Callable[[int], None],
-) -> Report:
-    from solver.evidence.lightplay.decide import Settings
+    *,
+    replay: bool,
+) -> tuple[Report, Executed | None]:
+    """What became of slices, and of executing those that have an order, or the one of that number."""
+    from solver.evidence.lightplay.execute import Plan, execute, plan_of
     from solver.evidence.lightplay.report import survey
 
-    settings = Settings(backend=backend, limit=limit, skip=not every)
-    return survey(recording, settings, number, lambda _, count: progress(count))
+    plans, n_cores = list[Plan | None](), recording.manifest.n_cores
+
+    def keep(decided: Decided, events: Any) -> None:
+        if replay and decided.order.size and number in (None, decided.problem.number):
+            plans.append(plan_of(decided, events, n_cores))
+
+    report = survey(recording, settings, number, lambda _, count: progress(count), also=keep)
+    return report, execute(recording, plans) if replay else None
 
 
 def opr(

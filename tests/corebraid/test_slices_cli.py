@@ -255,3 +255,30 @@ def test_no_such_slice(rec: Path) -> None:
 
 def test_not_under_tso(tmp_path: Path) -> None:
     refused(record(tmp_path / "rec", "fig1", "--model", "tso", "--evidence", "slices"), "slices", "tso")
+
+
+# -- executing what was found ----------------------------------------------------------------------------
+
+
+def test_slices_are_executed(rec: Path) -> None:
+    whole = json.loads(run("slices", rec, "--replay", "--json").out)
+    done = whole["replayed"]
+    assert done["slices"] + done["parted"] == sum(n for how, n in whole["how"].items() if how != "nothing")
+    assert done["instructions"] > 50
+    assert f"{done['instructions']:,} instructions executed" in run("slices", rec, "--replay").out
+    assert json.loads(run("slices", rec, "--json").out)["replayed"] is None
+
+
+def test_one_slice_is_executed_from_the_last_checkpoint_on(copy: Path) -> None:
+    number = last_slice(copy)
+    before = json.loads(run("slices", copy, "--slice", number, "--replay", "--json").out)["replayed"]
+    assert run("checkpoint", copy, "--every", 500).code == 0
+    after = json.loads(run("slices", copy, "--slice", number, "--replay", "--json").out)["replayed"]
+    assert before["slices"] == after["slices"] == 1
+    assert before["accesses"] == after["accesses"] > 1
+
+
+def last_slice(path: Path) -> int:
+    """The number of the last one with a race."""
+    entries = json.loads(run("slices", path, "--json").out)["entries"]
+    return next(k for k in range(entries - 1, -1, -1) if run("slices", path, "--slice", k).code == 0)

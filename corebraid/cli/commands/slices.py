@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,7 @@ from corebraid.cli.options import Whole, json_option, recording_argument
 
 if TYPE_CHECKING:
     from corebraid.study.evidence.slices import OneSlice, Slices
+    from solver.evidence.lightplay.execute import Executed
 
 
 @click.command()
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
     help="Racing accesses that cpu and cuda take in one piece; a longer slice is split.",
 )
 @click.option("--every", is_flag=True, help="cpu: try every interleaving, as the paper does; pass none over.")
+@click.option("--replay", is_flag=True, help="Execute the instructions of slices in the orders found.")
 @json_option
-def command(recording: Path, backend: str, number: int | None, limit: int, every: bool, as_json: bool) -> int:
+def command(
+    recording: Path, backend: str, number: int | None, limit: int, every: bool, replay: bool, as_json: bool
+) -> int:
     """Search the slices of REC for their orders and report how that went.
 
     A recording with evidence slices (record --evidence slices) is cut into slices of so many shared accesses.
@@ -46,6 +50,10 @@ def command(recording: Path, backend: str, number: int | None, limit: int, every
     numbered by entries. --slice shows the racing accesses of one slice in the order found, and the fewest
     constraints between cores that say it all: those marked 'always' hold in every order that is legal.
 
+    --replay runs the cores on one processor, one at a time: each from its last checkpoint on up to its next
+    instruction with racing accesses, which is executed in the order found, and finds in memory what those
+    before it have left there. It must do what it did in the run.
+
     Exit code 1 when slices have no order: nothing explains their evidence, or the search was too large.
 
     \b
@@ -54,16 +62,18 @@ def command(recording: Path, backend: str, number: int | None, limit: int, every
       corebraid record -o REC --evidence slices --cores 4 spin_ticket.elf
       corebraid slices REC
       corebraid slices REC --slice 12
+      corebraid slices REC --replay
       corebraid slices REC --backend cpu --every --json
     """
     console.announce_compilation()
     from corebraid.api.evidence import one_slice, slices
 
+    how: dict[str, Any] = {"backend": backend, "limit": limit, "every": every}
     with console.progress("instructions") as show:
         if number is not None:
-            one = one_slice(recording, number, backend=backend, limit=limit, every=every, progress=show)
+            one = one_slice(recording, number, replay=replay, **how, progress=show)
         else:
-            found = slices(recording, backend=backend, limit=limit, every=every, progress=show)
+            found = slices(recording, replay=replay, **how, progress=show)
     if number is not None:
         if as_json:
             console.facts(one.facts())
@@ -104,6 +114,8 @@ def _show(found: Slices) -> None:
         f"minimal constraints: {report.constraints:,}, {report.always:,} of them in every legal order; "
         f"{1e3 * report.constraint_seconds / searched:.3f} ms a slice"
     )
+    if found.executed is not None:
+        _show_executed(found.executed)
     if report.undecided:
         named = ", ".join(map(str, report.undecided[:10]))
         console.note(f"slices without an order: {named}; 'corebraid slices REC --slice N' shows one")
@@ -122,6 +134,25 @@ def _show_one(one: OneSlice) -> None:
     for found in shown.constraints:
         always = "always" if found.always else "in this order"
         click.echo(f"{one.name(found.first)} < {one.name(found.second)}  {always}")
+    if one.executed is not None:
+        _show_executed(one.executed)
+
+
+def _show_executed(done: Executed) -> None:
+    others = ((done.agents, "accesses of agents"), (done.fetches, "fetches of code"))
+    more = "".join(f", {n:,} {what}" for n, what in others if n)
+    click.echo(
+        f"replayed: {done.slices:,} slices, {done.instructions:,} instructions executed in the orders found"
+        f"{more}; {done.accesses:,} racing accesses are those of the run"
+    )
+    click.echo(
+        f"          {done.given:,} bytes came from the slices' memory; {done.retired:,} instructions in all"
+    )
+    if done.parted:
+        console.note(
+            f"{done.parted:,} slices were not executed: others write between two accesses of an instruction "
+            "what the second one reads"
+        )
 
 
 def _line(facts: dict[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from corebraid.names.devices import device_symbols
@@ -11,6 +11,7 @@ from corebraid.study.events import data_name
 from recorder.evidence.slices.codec import DEFAULT_ACCESSES
 from recorder.files.evidence_names import SLICES, evidence_log
 from recorder.files.reader import Recording
+from solver.evidence.lightplay.execute import Executed
 from solver.evidence.lightplay.report import Report, Shown
 
 #: How a slice got its order, and in words.
@@ -27,10 +28,12 @@ HOW = {
 
 @dataclass(frozen=True)
 class Slices:
-    """The slices of a recording. backend: what searched them."""
+    """The slices of a recording. executed: what became of executing them, if they were. backend: what
+    searched them."""
 
     recording: Recording
     report: Report
+    executed: Executed | None
     backend: str
 
     def facts(self) -> dict[str, object]:
@@ -61,6 +64,7 @@ class Slices:
             "constraints_always": report.always,
             "constraint_seconds": round(report.constraint_seconds, 6),
             "regions": dict(report.regions),
+            "replayed": None if self.executed is None else asdict(self.executed),
         }
 
 
@@ -71,6 +75,7 @@ class OneSlice:
     recording: Recording
     number: int
     shown: Shown
+    executed: Executed | None = None
 
     @property
     def order(self) -> list[int]:
@@ -95,6 +100,7 @@ class OneSlice:
                 {"first": self.name(c.first), "second": self.name(c.second), "always": c.always}
                 for c in self.shown.constraints
             ],
+            "replayed": None if self.executed is None else asdict(self.executed),
         }
 
     @cached_property

@@ -24,7 +24,7 @@ from solver.evidence.lightplay.decide import (
     decide,
     search_together,
 )
-from solver.evidence.lightplay.place import Rows, Runs, accesses_of, ends_in
+from solver.evidence.lightplay.place import Rows, Runs, accesses_of, begun_before, ends_in
 from solver.evidence.lightplay.slice_problem import Misfit, SliceProblem, make_problem
 from solver.regions.contradiction import contradicts, event_of_row
 from solver.regions.problem import Problem, Solution, Verdict, no_order
@@ -122,7 +122,8 @@ class SlicesEngine:
             updated = table.updated[table.updated_ptr[number] : table.updated_ptr[number + 1]]
             problem = make_problem(table.first + number, events, checkpoints, updated, rows.covers)
             initial = rows.values(problem.address, problem.size)
-            found[number] = replace(problem, initial=initial), events
+            begun = begun_before(events, self._begin, rows)
+            found[number] = replace(problem, initial=initial, begun=begun), events
             rows.advance(end)
             rows.set_values(problem.address, problem.size, problem.final)
         return found

@@ -164,3 +164,16 @@ def accesses_of(table: SliceTable, number: int, begin: NDArray[np.uint64], rows:
     if not (same & (found["seq"] == checkpoints["seq"])).all():
         raise Misfit("an access")
     return found, checkpoints
+
+
+def begun_before(events: Any, begin: NDArray[np.uint64], rows: Rows) -> Any:
+    """The accesses that lie before a slice, of instructions that have others in it: EVENT (n,). events: those
+    of the slice (`accesses_of`)."""
+    found = [np.zeros(0, EVENT)]
+    for core in np.unique(events["core"]).tolist():
+        first = events[events["core"] == core][0]
+        at = end = int(first["seq"] - begin[core])
+        while at and rows.rows[core][at - 1]["count"] == first["count"]:
+            at -= 1
+        found.append(rows.rows[core][at:end])
+    return np.concatenate(found)

@@ -14,7 +14,7 @@ from recorder.files.reader import Recording
 from recorder.replay.traces import Progress, RecordingTraces
 from solver.evidence.lightplay.constraints import Constraint, minimal_constraints
 from solver.evidence.lightplay.decide import CONTRADICTED, FOUND, NOTHING, UNDECIDED, Decided, Settings
-from solver.evidence.lightplay.engine import SlicesEngine
+from solver.evidence.lightplay.engine import OnSlice, SlicesEngine
 from solver.evidence.lightplay.search_cut import cut_graph
 from solver.passes.unfiltered import iter_problems
 
@@ -118,12 +118,20 @@ def survey(
     progress: Progress | None = None,
     *,
     constraints: bool = True,
+    also: OnSlice | None = None,
 ) -> Report:
-    """Decide all slices of a recording. wanted: one to show; the slices after it are left out then. Raises
+    """Decide all slices of a recording. wanted: one to show; the slices after it are left out then. also:
+    shown every slice that was kept. Raises
     UsageError (no such evidence; a slice too long for the back end), FormatError, Contradiction where the
     evidence is not of these events at all."""
     taking = Survey(settings, wanted, constraints=constraints)
-    engine = SlicesEngine.of(recording, settings, taking.take)
+
+    def take(decided: Decided, events: Any) -> None:
+        taking.take(decided, events)
+        if also is not None:
+            also(decided, events)
+
+    engine = SlicesEngine.of(recording, settings, take)
     for region, problem in iter_problems(RecordingTraces(recording, progress)):
         before = engine.entries
         try:

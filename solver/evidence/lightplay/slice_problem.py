@@ -58,7 +58,8 @@ class SliceProblem:
     operation. part_ptr, place, how, before, after: as in `Instance`, before and after being the checkpoints.
     old, new: uint64 (parts,), what the replayed core saw there and left there. address (uint64), size
     (uint8): of the places. initial, final: uint64 (places,), at the two ends of the slice; final is the
-    evidence's. agrees: whether the evidence gives each place one final value.
+    evidence's. agrees: whether the evidence gives each place one final value. begun: EVENT (n,), accesses
+    before the slice of instructions that have others in it.
     """
 
     number: int
@@ -76,6 +77,7 @@ class SliceProblem:
     initial: NDArray[np.uint64]
     final: NDArray[np.uint64]
     agrees: bool = True
+    begun: Any = ()
 
     @property
     def n(self) -> int:
