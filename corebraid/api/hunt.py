@@ -169,9 +169,9 @@ def _hunted(
         subject, run, done = hunt_in_stages(place, subject, schedules, wanted, n_jobs, progress, patient)
         if run is not None and run.held:
             keep(place, run, directory)
-    speed = Speed(done, time.monotonic() - began)
+    speed, told = Speed(done.runs, time.monotonic() - began), (done.cut, subject.hidden)
     if run is None:
-        return Hunted(speed)
+        return Hunted(speed, None, None, *told)
     if run.refused:
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     limit, learning = subject.options.limit, subject.options.learning
@@ -180,7 +180,7 @@ def _hunted(
     comparison = Comparison(subject, wanted, n_jobs, run.attempt)
     return Hunted(speed, Finding(
         directory, run, again, speed, limit=limit, learning=learning, comparison=comparison, repeats=repeats,
-    ))  # fmt: skip
+    ), None, *told)  # fmt: skip
 
 
 def _check_reduced_place(directory: Path) -> None:

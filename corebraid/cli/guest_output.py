@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,19 @@ from typing import BinaryIO
 
 from corebraid.base.errors import UsageError
 from corebraid.base.interrupts import ENDING
+from corebraid.base.wording import shown
+
+#: Of paths that a guest asked for in vain.
+_PATHS_SHOWN, _LONGEST_PATH = 3, 200
+
+
+def not_seen(paths: tuple[str, ...]) -> str:
+    """What is said of paths that the host has, and the guest asked for and does not see."""
+    named = ", ".join(shown(path, _LONGEST_PATH) for path in paths[:_PATHS_SHOWN])
+    more = f" and {len(paths) - _PATHS_SHOWN} more" if len(paths) > _PATHS_SHOWN else ""
+    bind = next((f"{path}:{path}" for path in paths if ":" not in path and len(path) <= _LONGEST_PATH), "")
+    helps = f"; it would, for one, with --bind {shlex.quote(bind)}" if bind else ""
+    return f"the guest asked for what is on the host and it does not see: {named}{more}{helps}"
 
 
 class GuestOutput:

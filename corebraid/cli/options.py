@@ -137,3 +137,9 @@ def budget_option(flag: str, told: str) -> Callable[[Callable[..., Any]], Callab
 #: The recording that a command reads.
 recording_argument = click.argument("recording", metavar="REC", type=click.Path(path_type=Path))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+json_behind_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object, on a line of its own behind what the guest prints (see --output).",
+)

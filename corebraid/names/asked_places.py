@@ -19,8 +19,12 @@ from corebraid.names.selection import AddressRange
 from corebraid.names.symbols import several
 
 _MOST = (1 << 64) - 1
-#: No file's name that a line is asked of: symbols of libraries, distances, elements.
-_LINE = re.compile(r"(?P<file>[^:!+\[\]]+\.[A-Za-z][^:!+\[\]]*):(?P<line>[0-9]{1,9})")
+#: No file's name that a line is asked of: symbols of libraries, distances, elements. A folder may have any.
+_LINE = re.compile(r"(?P<file>(?:[^:!\[\]]*/)?[^:!+/\[\]]+\.[A-Za-z][^:!+/\[\]]*):(?P<line>[0-9]{1,9})")
+_FUNCTIONS = (
+    "give the name of a function, or an address in it; one that was compiled into its callers has no code "
+    "of its own"
+)
 _COLON = re.compile("(?<!:):(?!:)")
 _REMEDY = (
     "write hexadecimal as 0x1000, decimal, the name of a symbol of the program, NAME+OFFSET, "
@@ -102,7 +106,7 @@ class AskedPlaces:
         whole = symbols.named(text)
         clones = symbols.clones(text)
         if whole is None and not clones:
-            raise _no_such(text, Option("function", text), "give the name of a function, or an address in it")
+            raise _no_such(text, Option("function", text), _FUNCTIONS)
         return tuple(
             AddressRange(s.address, s.address + s.size) for s in [*([whole] if whole else []), *clones]
         )

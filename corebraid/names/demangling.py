@@ -16,6 +16,8 @@ _MANGLED = ("_Z", "_R")
 _REPEATS = re.compile(r"[ST][0-9A-Z]*_|B[0-9A-Za-z]*_|Dp|sp")
 #: Characters that one of a name becomes at most ('o' is 'unsigned __int128'), and those of a whole name.
 _EACH, _MOST = 40, 1 << 24
+#: No name of so many characters becomes too long: it takes some eight of them to have a part twice.
+_SHORT = 96
 #: Longest name that is shown, and where a longer one is cut.
 _LONGEST, _CUT = 4096, "..."
 
@@ -34,7 +36,7 @@ def demangled(name: str) -> str:
 def _demangled(name: str) -> str:
     from pydemumble import demangle
 
-    found: str = demangle(name) if _becomes_at_most(name) <= _MOST else ""
+    found: str = demangle(name) if len(name) <= _SHORT or _becomes_at_most(name) <= _MOST else ""
     found = found if found.isprintable() else ""
     return (found if len(found) <= _LONGEST else found[:_LONGEST] + _CUT) or name
 

@@ -66,6 +66,27 @@ class Run:
     encounters: Encounters | None = None
 
 
+#: How a run ends that somebody else has ended.
+_CUT = ("limit", "time-limit")
+
+
+@dataclass
+class Ended:
+    """How many runs are over. cut: of these, at their limit."""
+
+    runs: int = 0
+    cut: int = 0
+
+    def add(self, run: Run) -> None:
+        """One more."""
+        self.runs += 1
+        end = run.manifest.end
+        self.cut += end is not None and end.reason in _CUT
+
+    def __add__(self, more: Ended) -> Ended:
+        return Ended(self.runs + more.runs, self.cut + more.cut)
+
+
 def attempts(n: int, seed: int, schedule: str, *, apart: bool = False) -> Iterator[Attempt]:
     """The runs of a hunt. 'mixed': chaos and PCT of several depths in turn. apart: each has a seed of its own
     for its schedule alone."""

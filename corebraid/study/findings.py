@@ -38,6 +38,10 @@ _ASKED_OF_LINUX = {
 }  # fmt: skip
 
 
+#: Bytes of a word, by which accesses are looked for.
+_WORD = 8
+
+
 @dataclass(frozen=True)
 class Speed:
     """Runs, and the seconds that they took together."""
@@ -110,7 +114,7 @@ class Finding:
         ordered = (self.recording / ORDER_CERT).exists()
         found = [] if ordered else [Call("order", name)]
         if self.suspicions:
-            address = self.suspicions[0].address
+            address = self.suspicions[0].address & -_WORD
             around = Option("addr", f"{address:#x}:{address + 8:#x}")
             found.append(Call("trace", name, (Option("ordered", True), around)))
             event = self.suspicions[0].event
@@ -150,11 +154,14 @@ class Finding:
 @dataclass(frozen=True)
 class Hunted:
     """A hunt that is over. finding: what was found, if anything was. searched: what an exhaustive one came
-    to."""
+    to. cut: runs that ended at their limit. hidden: paths that the host has, and the guest asked for and does
+    not see."""
 
     speed: Speed
     finding: Finding | None = None
     searched: Searched | None = None
+    cut: int = 0
+    hidden: tuple[str, ...] = ()
 
     @property
     def printed(self) -> tuple[tuple[bool, bytes], ...]:
@@ -216,6 +223,8 @@ class Hunted:
         from corebraid.study.exhaustive.claims import facts_of
 
         more = {} if self.searched is None else facts_of(self.searched)
+        more |= {"cut": self.cut} if self.cut else {}
+        more |= {"not_seen": list(self.hidden)} if self.hidden else {}
         if self.finding is not None:
             return self.finding.facts(wording) | more
         return {"found": False, "runs": self.speed.runs, "seconds": round(self.speed.seconds, 3), **more}

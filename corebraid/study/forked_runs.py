@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import Option, Phrase
-from corebraid.study.attempts import Attempt, Progress, Run, judged
+from corebraid.study.attempts import Attempt, Ended, Progress, Run, judged
 from corebraid.study.conditions import Condition
 from corebraid.study.course import OnLooker
 from corebraid.study.runs_again import Again, AskedAgainError, serve_again
@@ -230,10 +230,10 @@ class ForkedRuns:
         for connection in self._connections:
             connection.close()
 
-    def hunt(self, tries: Iterator[Attempt], progress: Progress) -> tuple[Run | None, int]:
+    def hunt(self, tries: Iterator[Attempt], progress: Progress) -> tuple[Run | None, Ended]:
         """The first run for which a condition holds, and how many there were. Raises CorebraidError,
         NothingToChooseError."""
-        found, done = None, 0
+        found, done = None, Ended()
         idle, busy = list(self._connections), list[Connection]()
         while True:
             while idle and found is None and (tried := next(tries, None)) is not None:
@@ -248,11 +248,11 @@ class ForkedRuns:
                 run = _heard(ready)
                 busy.remove(ready)
                 idle.append(ready)
-                done += 1
+                done.add(run)
                 first = found is None or run.attempt.number < found.attempt.number
                 if (run.held or run.refused) and first:
                     found = run
-            progress(done)
+            progress(done.runs)
 
     def each(self, tries: Iterator[Attempt]) -> Generator[Run, None, None]:
         """What becomes of all of these, as they end. What is begun is awaited, also where nobody wants more.

@@ -22,7 +22,7 @@ from corebraid.base.errors import CorebraidError, UsageError, unless_short
 from corebraid.base.interrupts import interrupting
 from corebraid.base.removal import remove_tree
 from corebraid.base.wording import Option, Phrase, another
-from corebraid.study.attempts import MIXED, Attempt, Progress, Run, judged
+from corebraid.study.attempts import MIXED, Attempt, Ended, Progress, Run, judged
 from corebraid.study.conditions import Condition
 from corebraid.study.covering.generations import covering_hunt
 from corebraid.study.covering.planning import Planner
@@ -46,7 +46,8 @@ class Tries(Protocol):
 
 
 def prepare(subject: Subject) -> Subject:
-    """Learn which words are shared, and how long a run takes if nobody has set a limit."""
+    """Learn which words are shared, which paths of the host are asked for in vain, and how long a run takes
+    if nobody has set a limit."""
     from emu.board.elf import isa_of
     from isa.registry import linux_abi_of
     from recorder.capture.firmware import learn
@@ -60,7 +61,7 @@ def prepare(subject: Subject) -> Subject:
     if not options.limit and learnt.whole:
         limit = max(_PATIENCE_LEAST, _PATIENCE * learnt.instructions)
         options = replace(options, limit=limit)
-    return replace(subject, options=replace(options, shared=learnt.shared))
+    return replace(subject, options=replace(options, shared=learnt.shared), hidden=learnt.hidden)
 
 
 def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple[Condition, ...]) -> Run:
@@ -143,7 +144,7 @@ def hunt_in(
     conditions: tuple[Condition, ...],
     jobs: int,
     progress: Progress,
-) -> tuple[Run | None, int]:
+) -> tuple[Run | None, Ended]:
     """The first run for which a condition holds, and how many runs there were. Its recording is `place`/N, N
     the run's number; other failing ones may be there as well. None: there was none. tries: see `attempts`.
     Raises CorebraidError.
@@ -171,7 +172,7 @@ def _hunt_forked(
     place: Path,
     jobs: int,
     progress: Progress,
-) -> tuple[Run | None, int]:
+) -> tuple[Run | None, Ended]:
     """Runs that are forked from one machine; the one that is found is recorded."""
     with closing(ForkedRuns(subject, conditions, jobs)) as forked:
         if isinstance(tries, Planner):
@@ -199,14 +200,14 @@ def _hunt_whole(
     place: Path,
     jobs: int,
     progress: Progress,
-) -> tuple[Run | None, int]:
+) -> tuple[Run | None, Ended]:
     """Runs that are recorded from the beginning, each."""
     if jobs <= 1:
-        done = 0
+        done = Ended()
         for tried in tries:
             run = attempt(subject, tried, place / str(tried.number), conditions)
-            done += 1
-            progress(done)
+            done.add(run)
+            progress(done.runs)
             if run.held or run.refused:
                 return run, done
         return None, done
@@ -220,10 +221,10 @@ def _hunt_together(
     place: Path,
     jobs: int,
     progress: Progress,
-) -> tuple[Run | None, int]:
+) -> tuple[Run | None, Ended]:
     context = multiprocessing.get_context("fork")
     found: Run | None = None
-    done = 0
+    done = Ended()
     with ProcessPoolExecutor(jobs, context, initializer=begin_worker, initargs=(os.getpid(),)) as pool:
         pending: set[Future[Run]] = set()
         try:
@@ -239,11 +240,11 @@ def _hunt_together(
                     return found, done
                 over, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for run in (future.result() for future in over):
-                    done += 1
+                    done.add(run)
                     first = found is None or run.attempt.number < found.attempt.number
                     if (run.held or run.refused) and first:
                         found = run
-                progress(done)
+                progress(done.runs)
         except BrokenProcessPool:
             raise CorebraidError(
                 "a recording process was killed",

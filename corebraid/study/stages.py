@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from corebraid.study.attempts import COVER, MIXED, Attempt, Progress, Run, attempts
+from corebraid.study.attempts import COVER, MIXED, Attempt, Ended, Progress, Run, attempts
 from corebraid.study.conditions import Condition
 from corebraid.study.covering.planning import Planner
 from corebraid.study.hunting import Tries, hunt_in, prepare
@@ -74,17 +74,17 @@ def hunt_in_stages(
     jobs: int,
     progress: Progress,
     check: Callable[[Subject], None],
-) -> tuple[Subject, Run | None, int]:
+) -> tuple[Subject, Run | None, Ended]:
     """(the subject as the last part had it, then what `hunt_in` tells). check: called before the first run.
     Raises as `hunt_in` does."""
-    run, done = None, 0
+    run, done = None, Ended()
     for stage in schedules.stages():
         subject = with_learnt(subject, stage.learning)
         if not stage.first:
             check(subject)
-        over = partial(_behind, progress, done)
+        over = partial(_behind, progress, done.runs)
         run, more = hunt_in(place, subject, schedules.of(stage), conditions, jobs, over)
-        done += more
+        done = done + more
         if run is not None:
             break
     return subject, run, done

@@ -71,7 +71,8 @@ class Asked:
 @dataclass(frozen=True)
 class Subject:
     """What is recorded, and how. spec: of a Linux program, None for firmware. more: facts for the manifest.
-    time_limit: seconds for one run. because: what has chosen the bus of lines, where nobody named a bus."""
+    time_limit: seconds for one run. because: what has chosen the bus of lines, where nobody named a bus.
+    hidden: paths that the host has, and the guest has asked for in earlier runs and does not see."""
 
     program: Path
     options: RecordOptions
@@ -79,6 +80,7 @@ class Subject:
     more: dict[str, Scalar]
     time_limit: float | None
     because: tuple[Option, ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 def subject_of(asked: Asked) -> Subject:

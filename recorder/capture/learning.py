@@ -54,11 +54,13 @@ Living = Callable[[int], tuple[int, list[Life]]]
 
 @dataclass(frozen=True)
 class Learnt:
-    """shared: the words. instructions: of the longest run; whole: all came to their ends."""
+    """shared: the words. instructions: of the longest run; whole: all came to their ends. hidden: paths that
+    the host has, and the guest asked for and does not see."""
 
     shared: SharedWords
     instructions: int
     whole: bool
+    hidden: tuple[str, ...] = ()
 
 
 class StopRecording(Exception):

@@ -256,6 +256,8 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
     binds = tuple(replace(bind, writable=False) for bind in spec.root.binds)
     spec = replace(spec, root=replace(spec.root, binds=binds, keep_writes=None))
 
+    hidden: dict[str, None] = {}
+
     def run(number: int) -> tuple[Learner, Outcome]:
         learner = Learner()
         with learning_place() as directory:
@@ -265,9 +267,11 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
             )
             learner.tasks, capture.on_call = capture.living, learner.call
             with closing(capture), capture.writer:
-                return learner, capture.run(learner.enough)
+                outcome = capture.run(learner.enough)
+                hidden.update(dict.fromkeys(capture.guest.filesystem.absent.hidden()))
+                return learner, outcome
 
-    return learnt(map(run, range(options.learning)))
+    return replace(learnt(map(run, range(options.learning))), hidden=tuple(hidden))
 
 
 def record_linux(

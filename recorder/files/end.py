@@ -93,6 +93,7 @@ def _parse_waiting(value: object, path: Path) -> Waiting:
         call=fields.text("call"),
         ended=fields.truth("ended") if fields.has("ended") else False,
         registers=_parse_registers(fields.take("registers"), path) if fields.has("registers") else (),
+        word=fields.integer("word") if fields.has("word") else None,
     )
     fields.done()
     return waiting
@@ -106,7 +107,11 @@ def _parse_registers(value: object, path: Path) -> tuple[tuple[str, int], ...]:
     return tuple((name, fields.integer(name)) for name in sorted(value))
 
 
+#: Of what a task waits for, where there is nothing to say.
+_LEFT_OUT = ("ended", "registers", "word")
+
+
 def _waiting_facts(one: Waiting) -> dict[str, object]:
-    """As JSON has it; without `ended` and `registers` where there is nothing to say."""
+    """As JSON has it; without what is left out where there is nothing to say."""
     facts = {**asdict(one), "what": one.what.name.lower(), "registers": dict(one.registers)}
-    return {key: value for key, value in facts.items() if key not in ("ended", "registers") or value}
+    return {key: value for key, value in facts.items() if key not in _LEFT_OUT or value}

@@ -104,8 +104,33 @@ def test_not_found(tmp_path: Path) -> None:
     )
     assert ran.code == 1
     assert "not found in 2 runs" in ran.err
+    assert "taken as one; --model tso" in ran.err
+    assert "did not end" not in ran.err
     assert ran.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_did_not_end_are_counted(tmp_path: Path) -> None:
+    hunt = (
+        "hunt",
+        "--no-reduce",
+        "-o",
+        tmp_path / "rec",
+        "--runs",
+        3,
+        "--limit",
+        400_000,
+        "--json",
+        "--model",
+        "tso",
+    )
+    ran = run(*hunt, "--", GUESTS / "loop_forever")
+    assert ran.code == 1
+    assert "3 of these runs did not end" in ran.err
+    assert json.loads(ran.out)["cut"] == 3
+    assert "taken as one" not in ran.err
+    found = run(*hunt, "--until", "timeout", "--no-explain", "--", GUESTS / "loop_forever")
+    assert found.code == 0
 
 
 @pytest.mark.soak

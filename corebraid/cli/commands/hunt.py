@@ -18,11 +18,13 @@ from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import said
 from corebraid.cli import console
 from corebraid.cli.guest_options import linux_options, machine_choices, program_arguments, read_input
+from corebraid.cli.guest_output import not_seen
 from corebraid.cli.newfile import check_new_file, new_file
-from corebraid.cli.options import Whole, json_option, positive, seconds, seed
+from corebraid.cli.options import Whole, json_behind_option, positive, seconds, seed
 from corebraid.cli.wording import TYPED
 from corebraid.study.attempts import MIXED
 from corebraid.study.conditions import Condition
+from emu.linux.files.absent import is_systems
 from recorder.capture.guest import find_program, recording_name
 
 if TYPE_CHECKING:
@@ -135,7 +137,7 @@ _OWN = (
 )
 @machine_choices
 @linux_options
-@json_option
+@json_behind_option
 def command(
     program: str,
     arguments: tuple[str, ...],
@@ -221,6 +223,7 @@ def command(
         return _show_search(hunted, as_json=as_json)
     if hunted.finding is None:
         console.note(f"not found in {hunted.speed.runs} runs ({hunted.speed}); {_MORE}")
+        _note_what_runs_leave_out(hunted, buffered=asked["model"] == "tso")
         if as_json:
             console.facts(hunted.facts())
         return 1
@@ -233,6 +236,8 @@ def command(
         _show(hunted, program, arguments, as_json)
         raise
     _show(hunted, program, arguments, as_json)
+    if hunted.hidden:
+        console.note(not_seen(hunted.hidden))
     if piped:
         console.note("once more: with the same standard input")
     return 0
@@ -263,6 +268,27 @@ def _looked_into(
 #: Seconds for the runs of a bisection where nothing is reduced.
 _BISECT_TIME = 20.0
 _MORE = "--runs, --seed, --cores, --learn or --schedule may help"
+
+
+#: What a hunt does not try that would have others come between.
+_WHOLE = (
+    "an instruction that reads memory and writes it, as 'x += 1' may become, is taken as one; --model tso "
+    "lets others come in between"
+)
+
+
+def _note_what_runs_leave_out(hunted: Hunted, *, buffered: bool) -> None:
+    """Of a hunt that has found nothing. buffered: cores have store buffers."""
+    if not buffered:
+        console.note(_WHOLE)
+    if hunted.cut:
+        console.note(
+            f"{hunted.cut} of these runs did not end: they were ended at their limit of instructions "
+            "(--limit); --until timeout finds them"
+        )
+    # What every program looks for is of interest where one fails.
+    if hunted.hidden and not is_systems(hunted.hidden[0]):
+        console.note(not_seen(hunted.hidden))
 
 
 def _show_search(hunted: Hunted, *, as_json: bool) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from corebraid.base.wording import shown
 from corebraid.cli import console
 from corebraid.cli.guest_options import (
     evidence_choices,
@@ -20,10 +18,10 @@ from corebraid.cli.guest_options import (
     program_arguments,
     read_input,
 )
-from corebraid.cli.guest_output import GuestOutput, interruptible
+from corebraid.cli.guest_output import GuestOutput, interruptible, not_seen
 from corebraid.cli.kept import kept_of
 from corebraid.cli.newfile import new_file
-from corebraid.cli.options import json_option, positive, seed
+from corebraid.cli.options import json_behind_option, positive, seed
 from corebraid.cli.wording import TYPED
 from emu.bus.names import BUSES
 from emu.linux.files.absent import is_systems
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 #: Switches that did not take place, of which so many are named.
 _MOST_MISSED = 4
-#: Of paths that a guest asked for in vain.
-_PATHS_SHOWN, _LONGEST_PATH = 3, 200
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -119,7 +115,7 @@ _PATHS_SHOWN, _LONGEST_PATH = 3, 200
 )
 @linux_options
 @click.option("--pass-exit-code", is_flag=True, help="Exit with the guest's own exit code.")
-@json_option
+@json_behind_option
 def command(
     program: str,
     arguments: tuple[str, ...],
@@ -232,7 +228,7 @@ def _tell(recorded: Recorded) -> None:
         console.note(f"system calls that are not emulated, answered with ENOSYS: {calls}")
     # What every program looks for is of interest where one fails.
     if recorded.hidden and (recorded.end.exit_code != 0 or not is_systems(recorded.hidden[0])):
-        console.note(_not_seen(recorded.hidden))
+        console.note(not_seen(recorded.hidden))
     if recorded.because:
         options = ", ".join(map(TYPED, recorded.because))
         console.note(f"--bus mesi, as is needed for {options} (docs/pages.md)")
@@ -254,14 +250,6 @@ def _tell(recorded: Recorded) -> None:
         f"{instructions} instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs"
         f"{_evidence_bytes(manifest)}{_checkpoint_bytes(recorded)}; {ended}"
     )
-
-
-def _not_seen(paths: tuple[str, ...]) -> str:
-    named = ", ".join(shown(path, _LONGEST_PATH) for path in paths[:_PATHS_SHOWN])
-    more = f" and {len(paths) - _PATHS_SHOWN} more" if len(paths) > _PATHS_SHOWN else ""
-    bind = next((f"{path}:{path}" for path in paths if ":" not in path and len(path) <= _LONGEST_PATH), "")
-    helps = f"; it would, for one, with --bind {shlex.quote(bind)}" if bind else ""
-    return f"the guest asked for what is on the host and it does not see: {named}{more}{helps}"
 
 
 def _checkpoint_bytes(recorded: Recorded) -> str:

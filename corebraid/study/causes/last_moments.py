@@ -88,7 +88,7 @@ def _missed(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment
             ]  # fmt: skip
             if later:
                 title = "{word}: changed after a thread had looked at it that waits for ever now"
-                yield Moment(read.word, title, (read, later[0]))
+                yield Moment(read.address, title, (read, later[0]))
                 break
 
 
@@ -117,7 +117,7 @@ def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
         last = thread_at(recording, place.core, place.count)
         steps = sorted([*mine, *others], key=lambda a: a.at)
         yield Moment(
-            (steps[-1].word if steps else hit),
+            (steps[-1].address if steps else hit),
             "{word}: used after its memory was given back",
             (
                 *steps,

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 
-from corebraid.study.attempts import Attempt, Progress, Run
+from corebraid.study.attempts import Attempt, Ended, Progress, Run
 from corebraid.study.covering.planning import Planner
 from corebraid.study.forked_runs import ForkedRuns
 
 
-def covering_hunt(forked: ForkedRuns, planner: Planner, progress: Progress) -> tuple[Run | None, int]:
+def covering_hunt(forked: ForkedRuns, planner: Planner, progress: Progress) -> tuple[Run | None, Ended]:
     """The first run for which a condition holds, and how many there were, whatever the number of processes:
     what a generation does is decided before it begins. Raises as `ForkedRuns.hunt` does."""
-    done = 0
+    done = Ended()
     while generation := planner.generation():
         ended: list[Run] = []
         with closing(forked.each(_until_found(generation, ended))) as runs:
             for run in runs:
                 ended.append(run)
-                done += 1
-                progress(done)
+                done.add(run)
+                progress(done.runs)
         ended.sort(key=lambda run: run.attempt.number)
         for run in ended:
             if run.held or run.refused:

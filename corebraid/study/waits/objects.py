@@ -28,6 +28,14 @@ _COND_SIGNALS = (40, 44)
 _SIZE = 4
 
 
+def _word(one: Waiting) -> int:
+    """The word at which it waits. Of a condition variable and a reader-writer lock older recordings have
+    only the object."""
+    if one.word is not None:
+        return one.word
+    return (one.address or 0) + {Awaited.CONDITION: _COND_SIGNALS[0], Awaited.RWLOCK: 8}.get(one.what, 0)
+
+
 class Memory(Protocol):
     """What the guest had in memory."""
 
@@ -52,7 +60,7 @@ class Objects:
     def told(self, one: Waiting, kind: Kind, own: int | None) -> Waiting:
         """What a thread waits for, by the word at which it does and what the function that waits says. own:
         the object, where that is known."""
-        word = one.address or 0
+        word = _word(one)
         if kind is Kind.CONDITION and one.what in (Awaited.MUTEX, Awaited.RWLOCK):
             # It has been woken, and wants its mutex back.
             kind = Kind.MUTEX
@@ -62,7 +70,8 @@ class Objects:
             return self._rwlock(one, word)
         if kind is Kind.CONDITION:
             # The recorder has seen where it begins, or it is the word.
-            at = word if one.what is Awaited.CONDITION else word - _COND_SIGNALS[word % 8 == 4]
+            known = one.what is Awaited.CONDITION and one.address is not None
+            at = one.address if known else word - _COND_SIGNALS[word % 8 == 4]
             return replace(one, what=Awaited.CONDITION, address=at, owner=None, value=None)
         if kind is Kind.BARRIER:
             return self._barrier(one, word)
@@ -76,16 +85,14 @@ class Objects:
         """The program waits at the word itself, whatever lies beside it."""
         if one.what is Awaited.FUTEX:
             return one
-        # Of a condition variable and a reader-writer lock only the object is kept.
-        words = {Awaited.CONDITION: _COND_SIGNALS[0], Awaited.RWLOCK: 8}
-        word = (one.address or 0) + words.get(one.what, 0)
+        word = _word(one)
         value = self._number(word)
         return replace(one, what=Awaited.FUTEX, address=word, owner=None, value=value, ended=False)
 
     def inside(self, one: Waiting, function: str) -> Waiting:
         """A function of a library waits at something of its own."""
         owner = one.owner if one.what is Awaited.MUTEX else None
-        return self._as(one, f"a lock inside {function}", one.address or 0, owner)
+        return self._as(one, f"a lock inside {function}", _word(one), owner)
 
     def _as(self, one: Waiting, call: str, at: int, owner: int | None = None) -> Waiting:
         ended = owner is not None and owner not in self._living

@@ -96,11 +96,11 @@ class _Finder:
             if owner := self._mutex_owner(address):
                 return self._held(Waiting(tid, name, Awaited.MUTEX, address, owner))
             if found := self._rwlock(address):
-                return self._held(Waiting(tid, name, Awaited.RWLOCK, *found))
+                return self._held(Waiting(tid, name, Awaited.RWLOCK, *found, word=address))
             if owner := self._stdio_owner(address):
                 return Waiting(tid, name, Awaited.STREAM, address, owner)
             if condition := self._condition(address):
-                return Waiting(tid, name, Awaited.CONDITION, condition)
+                return Waiting(tid, name, Awaited.CONDITION, condition, word=address)
         return Waiting(tid, name, Awaited.FUTEX, address, value=self._read(address, 4))
 
     def _held(self, waiting: Waiting) -> Waiting:

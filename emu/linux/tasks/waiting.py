@@ -42,7 +42,8 @@ class Waiting:
     tid, name: the task. address: of what it waits for, in the guest's memory, if that is a word there. owner:
     the task that it waits for, None if that is not known. value: of a futex word. call: what a system call
     waits for, in its own words. ended: the owner has ended. registers: (name, value) of those by which the
-    callers of where it waits can be told; none in older recordings.
+    callers of where it waits can be told; none in older recordings. word: at which the kernel has it wait,
+    where that is not what stands at `address`; None in older recordings.
     """
 
     tid: int
@@ -54,6 +55,7 @@ class Waiting:
     call: str = ""
     ended: bool = False
     registers: tuple[tuple[str, int], ...] = ()
+    word: int | None = None
 
     def text(self, place: Callable[[int], str] = hex) -> str:
         """In words. place: an address as it is to be shown."""

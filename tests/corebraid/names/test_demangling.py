@@ -48,6 +48,8 @@ def test_long_names_with_parts_named_again() -> None:
         f"22_M_emplace_hint_uniqueIJRiRS4_EEESt17_Rb_tree_iteratorIS5_E{part}DpOT_"
     )
     assert demangled(name).startswith("std::_Rb_tree_iterator<std::pair<int const, ")
+    invoke = "_ZSt8__invokeIPFviEJiEENSt15__invoke_resultIT_JDpT0_EE4typeEOS3_DpOS4_"
+    assert demangled(invoke).startswith("std::__invoke_result<void (*)(int), int>::type std::__invoke<")
     assert demangled(f"_Z1fPiPS_{'S0_' * 500}").count("int**") == 501
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,20 @@ def test_they_are_named_with_what_shows_them(there: Path, tmp_path: Path) -> Non
     ]
     seen = run(*RECORD, tmp_path / "seen", "--bind", f"{there}:{there}", tmp_path / "guest")
     assert not [line for line in seen.lines if "does not see" in line]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_hunt_names_them_too(code: int, there: Path, tmp_path: Path) -> None:
+    """Whether it finds something or not: a file that is not seen looks like a bug."""
+    conf = str(there / "conf")
+    guest = program(tmp_path, (_OPEN, conf, 0), code=code)
+    hunt = ("hunt", "--guest", "linux", "--no-reduce", "--no-explain", "--runs", 1, "--json")
+    ran = run(*hunt, "-o", tmp_path / "rec", guest)
+    assert ran.code == 1 - code
+    told = [line for line in ran.lines if "does not see" in line]
+    assert len(told) == 1
+    assert f"--bind {conf}:{conf}" in told[0]
+    assert json.loads(ran.out)["not_seen"] == [conf]
 
 
 def test_what_every_program_looks_for_is_told_where_one_fails(there: Path, tmp_path: Path) -> None:

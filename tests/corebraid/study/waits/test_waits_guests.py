@@ -156,6 +156,31 @@ def test_what_a_thread_waits_at(
     assert _without_addresses(told[0]) == NAMED[how]
 
 
+_TWO_WRITERS = """
+#include <pthread.h>
+long before[16];
+pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
+static void *writes(void *_) { pthread_rwlock_wrlock(&table); return 0; }
+int main(void)
+{
+    pthread_t a, b;
+    pthread_rwlock_rdlock(&table);
+    pthread_create(&a, 0, writes, 0), pthread_create(&b, 0, writes, 0);
+    pthread_join(a, 0), pthread_join(b, 0);
+}
+"""
+
+
+@needs_gcc
+def test_both_words_of_a_reader_writer_lock_are_its(tmp_path: Path) -> None:
+    """The second writer waits at another word, whose neighbours look like a condition variable's."""
+    made = compiled(tmp_path, "writers.c", _TWO_WRITERS, "-O1", "-w")
+    reason, _, told = recorded(tmp_path / "rec", made, "")
+    assert reason == "deadlock"
+    lock = "the reader-writer lock that 1 reader has, at 0x# (table)"
+    assert sorted(map(_without_addresses, told)) == [lock, lock, "thread 1001 to end"]
+
+
 @needs_gcc
 @pytest.mark.parametrize("linked", ["program", "static"])
 def test_what_only_looks_like_a_cycle_of_mutexes(
