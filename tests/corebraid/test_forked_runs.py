@@ -15,7 +15,7 @@ from cli_factory import run
 import corebraid
 from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.study import forked_runs, hunting
-from corebraid.study.attempts import Attempt, Run, attempts
+from corebraid.study.attempts import Attempt, Ended, Run, attempts
 from corebraid.study.conditions import DEFAULT, Condition
 from corebraid.study.forked_runs import ForkedRuns, NothingToChooseError, can_fork
 from corebraid.study.hunting import attempt, prepare
@@ -47,7 +47,7 @@ def forked(of: Subject, tries: list[Attempt], jobs: int = 1) -> dict[int, Run]:
 
     with pytest.MonkeyPatch.context() as patched, closing(ForkedRuns(of, CONDITIONS, jobs)) as runs:
         patched.setattr(forked_runs, "_heard", heard)
-        assert runs.hunt(iter(tries), lambda _: None) == (None, len(tries))
+        assert runs.hunt(iter(tries), lambda _: None) == (None, Ended(len(tries)))
     return found
 
 

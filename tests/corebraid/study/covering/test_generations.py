@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,8 +31,8 @@ class Forked:
             if not busy:
                 return
             one = busy.pop(self._draw.randrange(len(busy)))
-            nothing: Any = None
-            yield Run(one, nothing, "exit!=0" if one.number in self._failing else "", ())
+            manifest: Any = SimpleNamespace(end=SimpleNamespace(reason="limit" if one.number % 2 else "exit"))
+            yield Run(one, manifest, "exit!=0" if one.number in self._failing else "", ())
 
 
 class Listening(Planner):
@@ -51,7 +52,7 @@ def hunted(seed: int, jobs: int, failing: set[int], runs: int = 60) -> tuple[int
     forked: Any = Forked(seed, jobs, failing)
     planner = Listening(runs)
     run, done = generations.covering_hunt(forked, planner, lambda _: None)
-    assert done == len(forked.begun)
+    assert (done.runs, done.cut) == (len(forked.begun), sum(number % 2 for number in forked.begun))
     return None if run is None else run.attempt.number, forked, planner
 
 
