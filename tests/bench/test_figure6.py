@@ -40,6 +40,7 @@ def test_uncollapsed_regions_have_all_unfiltered_events_and_the_same_answer() ->
     assert more > 20
 
 
+@pytest.mark.soak
 def test_it_runs_on_a_small_program() -> None:
     console = Console(file=io.StringIO(), width=200)
     rate, collapsing = figure6.main(console, programs=("fig2",), bounds=("cycles:250",), timeout_s=30)
@@ -52,6 +53,7 @@ def test_it_runs_on_a_small_program() -> None:
     assert json.loads((report.OUT / "figure6.json").read_text())["figure6"]["rows"] == rate.rows
 
 
+@pytest.mark.soak
 def test_a_region_that_is_not_decided_counts_and_is_told() -> None:
     measured = Measured("program", "bound", accesses=2_000_000)
     problem = regions(range(1))[0].collapsed

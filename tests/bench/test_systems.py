@@ -118,6 +118,7 @@ def test_watchers_are_handed_what_they_would_have_been_as_it_ran(tmp_path: Path)
     assert [s for k, (s, _) in enumerate(again) if not k or again[k - 1][0] != s] == merged
 
 
+@pytest.mark.soak
 def test_leap_of_pages_is_leap(recording: Recording) -> None:
     """Runs that are open at the end are those of all variables."""
     leap = SparseLeap(guest_of(recording.manifest))

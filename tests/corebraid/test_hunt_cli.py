@@ -35,6 +35,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, obj
     return path, json.loads(ran.out)
 
 
+@pytest.mark.soak
 def test_only_the_failing_recording_is_left(found: tuple[Path, dict[str, object]]) -> None:
     path, facts = found
     assert [entry.name for entry in path.parent.iterdir()] == ["rec"]

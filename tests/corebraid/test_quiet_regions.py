@@ -113,7 +113,7 @@ def everything(recording: Path, model: str) -> dict[str, object]:
     return found
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_all_is_as_if_every_region_were_passed_by_itself(
     recording: Path, model: str, together: dict[str, object], one_by_one: None
 ) -> None:

@@ -61,6 +61,7 @@ def test_code_of_programs(name: str) -> None:
     assert native > 200
 
 
+@pytest.mark.soak
 def test_random_bytes() -> None:
     """Anything at all, with prefixes more often than they come."""
     source = random.Random(2)

@@ -69,6 +69,8 @@ LONG = {
     "corebraid record -o REC -- pigz": "the same",
     **{f"corebraid hunt --no-reduce -o {name} ": "one more program" for name in _GALLERY},
     "corebraid hunt --no-reduce --schedule cover -- ": "shown on docs/hunt.md too",
+    "corebraid hunt --until 'output~found [0-3]' --jobs 8 ": "more processes than processors",
+    "corebraid hunt --cores 2 bug_dcl.elf": "one more program",
     "corebraid hunt --exhaustive --model tso --cores 2 -o TSO ": "minutes of compilation",
 }
 #: What examples name besides corebraid: without it they, and those on its recording, are not run.

@@ -73,6 +73,7 @@ def alone(tmp_path: Path) -> tuple[bytes, int]:
     return (tmp_path / "alone").read_bytes(), hard[3]
 
 
+@pytest.mark.soak
 def test_a_worker_that_dies_loses_nothing(
     cluster: distributed.LocalCluster,
     alone: tuple[bytes, int],

@@ -85,6 +85,7 @@ def orders(problem: Problem, limit: int = 3000) -> list[list[int]]:
     return found
 
 
+@pytest.mark.soak
 def test_what_must_precede_does_so_in_every_legal_order() -> None:
     pairs = 0
     for seed in range(50 * SOAK):

@@ -41,6 +41,7 @@ def test_the_interleaving_that_ran_is_legal() -> None:
         assert report.events == sum(len(rows) for rows in made.traces.rows), f"seed {seed}"
 
 
+@pytest.mark.soak
 def test_engines_agree_with_the_oracle_on_damaged_traces(tmp_path: Path) -> None:
     legal, illegal = 0, 0
     for seed in range(200 * SOAK):

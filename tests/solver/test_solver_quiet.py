@@ -168,6 +168,7 @@ def ordered(traces: Traces, path: Path, jobs: int = 1) -> tuple[object, bytes]:
     return (found, result.counts, result.check), path.read_bytes()
 
 
+@pytest.mark.soak
 def test_orders_are_those_of_regions_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     together = [ordered(clustered(seed), tmp_path / f"{seed}") for seed in range(12)]
     jobs = [ordered(clustered(seed), tmp_path / f"{seed}", 2) for seed in range(2)]

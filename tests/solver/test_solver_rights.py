@@ -134,7 +134,7 @@ def test_orders_keep_apart_what_may_not_overlap(earlier: int, engine: str, runs:
 
 
 @pytest.mark.parametrize("agents", [False, True])
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_presence_leaves_just_the_orders_without_overlaps(agents: bool) -> None:
     fewer = 0
     for seed in range(125 * SOAK):

@@ -49,6 +49,7 @@ def test_nothing_is_out_of_order(plan: linux_soak.Plan | soak.Plan) -> None:
     assert found.edges > 0
 
 
+@pytest.mark.soak
 def test_drawn_recordings() -> None:
     """As the soak campaign draws them."""
     for seed in range(3 * SOAK):

@@ -76,6 +76,7 @@ def test_more_runs_show_more(program: Path) -> None:
     assert in_page in {word % 512 for word in many - one}
 
 
+@pytest.mark.soak
 def test_a_hunt_finds_what_needs_them(program: Path, tmp_path: Path) -> None:
     """And `record` makes it again, by the command that is printed."""
     place = tmp_path / "REC"

@@ -72,7 +72,7 @@ def test_firmware(program: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ["semaphores", "mutexes", "condvars"])
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_linux(program: str, tmp_path: Path) -> None:
     """Threads that wait for one another: the kernel reads words of their pages, and writes some."""
     told, of_words = hold_against_naive(record_linux(program, tmp_path / "rec"))

@@ -66,6 +66,7 @@ def test_the_simulator_finds_what_the_cpu_finds() -> None:
     assert (ran.returncode, ran.stdout) == (0, "agreed on 10\n"), ran.stderr
 
 
+@pytest.mark.soak
 def test_a_recording_is_searched(tmp_path: Path) -> None:
     path = tmp_path / "rec"
     options = ("--cores", 2, "--slice", 100, "--slice-accesses", 6, "--evidence", "slices")

@@ -69,6 +69,7 @@ def naive(recording: Recording, threads: tuple[int, ...]) -> dict[int, list[tupl
     return found
 
 
+@pytest.mark.soak
 def test_new_values_of_threads_are_those_of_the_run(recording: Recording) -> None:
     threads = tuple(all_threads(recording))
     # Threads move between cores, so that what is new to one is not what is new to its core.

@@ -36,6 +36,7 @@ def sources(problem: Problem, order: list[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
+@pytest.mark.soak
 def test_executions_are_those_of_all_orders() -> None:
     one = fewer = same = 0
     for where, problem, orders in small_problems(400 * SOAK):

@@ -37,6 +37,7 @@ def can_be_ordered(problem: Problem, kept: list[int], finals: list[int]) -> bool
     return False
 
 
+@pytest.mark.soak
 def test_no_explanation_can_be_ordered_and_nearly_all_are_smallest() -> None:
     explained = smallest = 0
     for seed in range(500 * SOAK):

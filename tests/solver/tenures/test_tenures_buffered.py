@@ -63,7 +63,7 @@ def false_edges(
 
 
 @pytest.mark.parametrize("losses", [False, True])
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_what_is_deduced_is_true_of_random_runs(losses: bool) -> None:
     edges = 0
     for seed, run in enumerate(runs(500 * SOAK)):
@@ -178,6 +178,7 @@ def test_an_unsound_rule_about_losses_is_caught(
     assert sum(false > 0 or wrong > 0 for _, false, wrong in found) > 3
 
 
+@pytest.mark.soak
 def test_a_load_that_the_buffer_may_have_answered_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were it taken for an access to the line, not all that is deduced would be true."""
 

@@ -68,6 +68,7 @@ def numbered(lines: list[str]) -> int:
     return sum("." in json.loads(line)["first"]["event"] for line in lines)
 
 
+@pytest.mark.soak
 def test_a_region_by_itself_has_the_same_names(recording: Path) -> None:
     """There only accesses to contested pages were rows; where all is listed all of them are."""
     every = listed(recording)

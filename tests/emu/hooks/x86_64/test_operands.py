@@ -42,6 +42,7 @@ def _at(address: int, text: str) -> str:
     return f"bf {address.to_bytes(4, 'little').hex(' ')} {text}"
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not NATIVE, reason="only an x86-64 processor can say what one refuses")
 def test_operands_are_refused_as_the_processor_refuses_them(tmp_path: Path) -> None:
     """Where they are not aligned, and where they reach beyond the end of memory."""

@@ -78,6 +78,7 @@ def test_arithmetic_is_exact_and_rounded_once(name: str) -> None:
         assert int(status) & twin.DENORMAL == _small(a, b)
 
 
+@pytest.mark.soak
 def test_square_roots_are_rounded_once() -> None:
     rng = random.Random(1)
     for k in range(500 * SOAK):
