@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _ELSEWHERE = another("directory")
 #: A run that takes so many times the instructions of the first one is taken not to end, and at least so many.
 _PATIENCE, _PATIENCE_LEAST = 50, 30_000_000
+#: The same of its system calls, which take far longer: threads that wait by sched_yield alone.
+_CALLS_LEAST = 50_000
 
 
 class Tries(Protocol):
@@ -60,7 +62,8 @@ def prepare(subject: Subject) -> Subject:
         learnt = learn_linux(subject.spec, subject.spec.isa, linux_abi_of(subject.spec.isa), options)
     if not options.limit and learnt.whole:
         limit = max(_PATIENCE_LEAST, _PATIENCE * learnt.instructions)
-        options = replace(options, limit=limit)
+        calls = max(_CALLS_LEAST, _PATIENCE * learnt.calls) if subject.spec is not None else 0
+        options = replace(options, limit=limit, most_calls=calls)
     return replace(subject, options=replace(options, shared=learnt.shared), hidden=learnt.hidden)
 
 

@@ -153,6 +153,11 @@ class LinuxCapture(BaseCapture):
             reason, ended_by = stop.reason, None
         return self._finish(reason, ended_by)
 
+    def before_slice(self, total: int) -> str:
+        """See `BaseCapture.before_slice`; also the limit of system calls."""
+        most = self._options.most_calls
+        return "limit" if most and self.guest.kernel.calls_made >= most else super().before_slice(total)
+
     def _done(self, total: int) -> int:
         """Of the slice before: the limit has always been looked at after another one."""
         done, self._total = self._total, total

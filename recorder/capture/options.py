@@ -24,7 +24,8 @@ from recorder.replay.checkpointing import CheckpointPolicy
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """How to record. limit: instructions over all cores after which the recording ends, 0 for none. model:
+    """How to record. limit: instructions over all cores after which the recording ends, 0 for none;
+    most_calls: of a Linux guest, system calls after which it ends so too, 0 for any number. model:
     "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further streams
     (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words that the
     policy is to watch, None: learn them first if it wants to know, from so many runs (learning). scheduler:
@@ -43,6 +44,7 @@ class RecordOptions:
     strata: StrataPolicy = STRATA_OF_LINES
     memory_bytes: int = 64 << 20
     limit: int = 0
+    most_calls: int = 0
     input: bytes = b""
     model: str = "sc"
     store_buffer: int = 16

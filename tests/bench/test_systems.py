@@ -132,6 +132,7 @@ def test_leap_of_pages_is_leap(recording: Recording) -> None:
     assert len(found) > 50
 
 
+@pytest.mark.soak
 def test_an_engine_of_evidence_shows_as_right(recording: Recording) -> None:
     told = by(recording, LinkageEngine.of(recording))
     cell, right, wrong, undetermined = order_cells(STRIDE, [told])

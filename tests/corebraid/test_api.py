@@ -249,7 +249,7 @@ def test_a_chosen_order_and_a_witness(rec: Path) -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"ordered": True}, {"core": "0", "kind": "W", "first": 5, "until": 900}]
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_trace(options: dict[str, Any], each: Path) -> None:
     corebraid.order(each)
     flags = {"ordered": ["--ordered"]}.get(next(iter(options), ""), [])
@@ -293,6 +293,7 @@ def test_remote_procedure_calls(tmp_path: Path, rec: Path) -> None:
     assert facts(again) == told("rpc", path, "--seed", 7)
 
 
+@pytest.mark.soak
 def test_hunt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passing, "COMPARED", 2)
     image = FIRMWARE / "bug_aba.elf"

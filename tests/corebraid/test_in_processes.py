@@ -67,6 +67,7 @@ corebraid.hunt("{ROOT}/firmware/linux/x86_64/good_counter", "{{place}}", jobs=2)
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGUSR1])
 @pytest.mark.parametrize("script", [SCRIPT, HUNT, FORKED], ids=["replays", "hunt", "forked"])
 def test_nobody_is_left_behind(script: str, how: signal.Signals, tmp_path: Path) -> None:

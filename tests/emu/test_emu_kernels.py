@@ -147,6 +147,7 @@ class _Table:
         return [infos, entries, pools, self.table._bytes[: int(self.rows["code_n"][0])].tobytes()]
 
 
+@pytest.mark.soak
 def test_blocks_learnt_natively_are_those_that_are_inserted() -> None:
     native, outside = _Table(), _Table()
     source, stops, seen = random.Random(6), 0, set()

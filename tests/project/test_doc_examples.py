@@ -71,6 +71,7 @@ LONG = {
     "corebraid hunt --no-reduce --schedule cover -- ": "shown on docs/hunt.md too",
     "corebraid hunt --until 'output~found [0-3]' --jobs 8 ": "more processes than processors",
     "corebraid hunt --cores 2 bug_dcl.elf": "one more program",
+    "corebraid hunt --schedule cover --seed 2000 ": "shown by tests of that schedule too",
     "corebraid hunt --exhaustive --model tso --cores 2 -o TSO ": "minutes of compilation",
 }
 #: What examples name besides corebraid: without it they, and those on its recording, are not run.

@@ -123,6 +123,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "bin" / "corebraid"
 
 
+@pytest.mark.soak
 def test_the_first_steps_of_the_readme_work_where_only_the_wheel_is(installed: Path, tmp_path: Path) -> None:
     """With kernels as `make wheel` brings them, here those of this processor, nothing is compiled at all."""
     (packages,) = installed.parents[1].glob("lib/python3*/site-packages")

@@ -94,6 +94,7 @@ def test_the_buffer_is_a_list_first_in_first_out() -> None:
 # -- what the machine shows ------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_litmus_outcomes(tmp_path: Path) -> None:
     """Store buffering shows under TSO, nothing else does; under SC nothing at all."""
     seen = {"sc": 0, "tso": 0}

@@ -197,7 +197,7 @@ class Cut:
             end.close()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 @pytest.mark.parametrize("most", [300, 1500, 4000])
 def test_a_scheduler_that_falls_silent_is_not_waited_for(
     most: int, cluster: distributed.LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -39,7 +39,7 @@ PLANS = (
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.program}-{plan.model}")
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_nothing_is_out_of_order(plan: linux_soak.Plan | soak.Plan) -> None:
     with linux_soak.place() as folder:
         make(plan, folder / "rec")

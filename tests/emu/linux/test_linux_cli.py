@@ -352,6 +352,7 @@ def test_a_full_disk_in_the_middle_leaves_what_was_written() -> None:
     assert run("replay", "rec", "--core", "1").code == 0
 
 
+@pytest.mark.soak
 def test_output_that_goes_nowhere() -> None:
     done = _command("record", "-o", "rec", HELLO, stdout=subprocess.PIPE, preexec_fn=lambda: os.close(1))
     assert done.returncode == 0, done.stderr

@@ -192,6 +192,7 @@ def test_a_whole_recording_is_sound(crashed: tuple[Path, Ran]) -> None:
     assert "with its libraries: every byte" in ran.out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["changed", "cut", "longer", "missing", "directory"])
 @pytest.mark.parametrize("what", ["objects.json", "objects/*"])
 def test_damage_of_a_kept_file_is_a_finding(copy: Path, what: str, how: str) -> None:

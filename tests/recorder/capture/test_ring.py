@@ -90,7 +90,7 @@ _WHOLES = [
 @pytest.mark.parametrize(
     ("body", "machine", "rings"), _WHOLES, ids=[f"{body.__name__}-{machine}" for body, machine, _ in _WHOLES]
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_the_end_is_that_of_the_whole(
     body: Callable[[Code], None], machine: str, rings: tuple[Ring, ...], tmp_path: Path
 ) -> None:
@@ -131,7 +131,7 @@ _ON = [
 
 
 @pytest.mark.parametrize(("program", "options"), _ON, ids=lambda part: str(part))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_firmware(program: str, options: dict[str, Any], tmp_path: Path) -> None:
     recorded = corebraid.record(
         FIRMWARE / f"{program}.elf", tmp_path / "rec", cores=3, strata="cycles:1000", last=8000,

@@ -161,7 +161,7 @@ def _busy(code: Code) -> Code:
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_linux_programs_from_every_checkpoint(model: str, tmp_path: Path) -> None:
     program = static_program(tmp_path / "guest", _busy(Code()))
     corebraid.record(

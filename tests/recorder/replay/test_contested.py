@@ -223,7 +223,7 @@ _LONG = [pytest.param(name, marks=pytest.mark.soak) for name in ("signals", "sem
 
 
 @pytest.mark.parametrize("program", ["mutexes", "pipes_poll", *_LONG])
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_linux_programs(program: str, tmp_path: Path) -> None:
     record_linux(program, tmp_path / "rec")
     left_out, braided = hold(tmp_path / "rec")

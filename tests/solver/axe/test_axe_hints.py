@@ -65,7 +65,7 @@ def with_olds(ops: list[Op], trace: Trace, rng: random.Random, wrong: float) -> 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("wrong", [0.0, 0.2, 1.0])
-@pytest.mark.sampled(3)
+@pytest.mark.soak
 def test_hints_never_change_the_answer(model: str, wrong: float) -> None:
     rng, answers = random.Random(3), Counter[tuple[str, str]]()
     for number in range(250):

@@ -357,7 +357,7 @@ def replayed(
 @pytest.mark.parametrize("group", ["word", "line"])
 @pytest.mark.parametrize("compressions", [0, PREDICT, RUNS, DOUBLE, PAPERS, FOLLOW, ALL])
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(8)
 def test_the_replayer_is_its_twin(group: str, compressions: int, seed: int) -> None:
     turns = random_turns(seed)
     twin, frames = taken(turns, group, compressions)

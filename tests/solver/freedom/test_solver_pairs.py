@@ -99,6 +99,7 @@ def test_the_reduced_graph_alone_decides_every_pair(monkeypatch: pytest.MonkeyPa
     assert may > 500
 
 
+@pytest.mark.soak
 def test_deduction_is_sound_for_every_order() -> None:
     deduced = 0
     for where, problem, orders in small_problems(200 * SOAK):

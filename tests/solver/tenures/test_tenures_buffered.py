@@ -317,7 +317,7 @@ def test_ties_are_what_each_record_says() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_random_runs_are_legal_by_tenures(engine: str, tmp_path: Path) -> None:
     for seed, run in enumerate(runs(60 * SOAK)):
         traces = run.traces(tenures=True)

@@ -114,7 +114,7 @@ def scored(path: Path, *options: object) -> tuple[Score, dict[str, object]]:
 
 
 @pytest.mark.parametrize("model", ["sc", "tso"])
-@pytest.mark.sampled(1)
+@pytest.mark.soak
 def test_orders_by_tenures_are_closer_to_what_ran_and_say_so(model: str, tmp_path: Path) -> None:
     path = tmp_path / "rec"
     asked = ("--model", model, "--bus", "mesi", "--cores", 8, "--strata", "cycles:100000")

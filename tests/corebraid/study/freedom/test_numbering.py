@@ -103,6 +103,7 @@ def test_how_many_there_are_is_the_same_of_all_and_of_few(
     assert sum(isinstance(one, RegionPairs) for one in corebraid.pairs(recording)) > 3
 
 
+@pytest.mark.soak
 def test_names_that_are_listed_are_accepted(recording: Path) -> None:
     """And what is no unfiltered event, or does not exist, is refused as where all accesses are rows."""
     lines = [json.loads(line) for line in listed(recording)]

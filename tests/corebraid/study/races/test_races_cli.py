@@ -153,6 +153,7 @@ def test_bad_input(recorded: Recorded, tmp_path: Path) -> None:
     assert run("races", tmp_path / "nothing").code == 2
 
 
+@pytest.mark.soak
 def test_other_recordings(tmp_path: Path) -> None:
     """Under TSO, of the end of a run, and with strata between the accesses that race."""
     program = LINUX_PROGRAMS / "bug_lost_update"

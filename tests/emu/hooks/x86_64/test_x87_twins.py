@@ -242,6 +242,7 @@ def _is_rounded_once(instruction: Instruction, seed: int, n: int) -> None:
         assert (first if second is None else second, given) == (expected, status), at
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", _OPERANDS)
 def test_transcendental_functions_are_rounded_once(name: str) -> None:
     _is_rounded_once(_NAMED[name], 1, 150)
