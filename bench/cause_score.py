@@ -1,13 +1,13 @@
 """How often a hunt names the true cause: programs with a known bug, whose lines that make it are marked.
 
-    python -m bench.cause_score [--part seen|blind|fresh|unseen|later|all] [--flags="-O1"] [--programs NAME,...]
-        [--keep FOLDER] [--reduce-time S] [--twins]
+    python -m bench.cause_score [--part seen|blind|fresh|unseen|later|all] [--flags="-O1"]
+        [--programs NAME,...] [--keep FOLDER] [--reduce-time S] [--twins]
 
 Needs gcc. Each program of bench/causes is built, hunted with `corebraid hunt`, and each hint is held against
 the lines with a `// CAUSE`: it names the cause if two of its steps are at such lines, or next to them, where
 compilers put parts of a statement. With --twins their correct twins are hunted too, in which nothing must be
-found. `blind`, `fresh`, `unseen` and `later` were written by people who did not know what is looked for, which was
-changed after each but the last had been scored once: docs/hunt.md has the scores of then.
+found. `blind`, `fresh`, `unseen` and `later` were written by people who did not know what is looked for.
+That was changed after each but the last had been scored once: docs/hunt.md has the scores of then.
 """
 
 from __future__ import annotations
