@@ -175,8 +175,9 @@ def _hunted(
     if run.refused:
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     limit, learning = subject.options.limit, subject.options.learning
-    if run.manifest.end is not None and run.manifest.end.reason == "limit":
-        # It may be its calls that were too many, of which a recording has no limit.
+    most, made = subject.options.most_calls, run.manifest.totals.get("calls")
+    if most and isinstance(made, int) and made >= most:
+        # A recording has no limit of calls.
         limit = sum(run.manifest.instructions)
     repeats = partial(again_of, replace(asked, learn=None if learning == 1 else learning), limit=limit)
     again = repeats(directory, run)
