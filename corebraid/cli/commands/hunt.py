@@ -283,8 +283,8 @@ def _note_what_runs_leave_out(hunted: Hunted, *, buffered: bool) -> None:
         console.note(_WHOLE)
     if hunted.cut:
         console.note(
-            f"{hunted.cut} of these runs did not end: they were ended at their limit of instructions "
-            "(--limit); --until timeout finds them"
+            f"{hunted.cut} of these runs did not end: they were ended at their limit of instructions, or of "
+            "system calls (--limit); --until timeout finds them"
         )
     # What every program looks for is of interest where one fails.
     if hunted.hidden and not is_systems(hunted.hidden[0]):
