@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.errors import Divergence
 from corebraid.base.rows.event import EVENT, FETCH, GLUED, READ, RMW, WRITE
-from corebraid.base.wording import Call, Option, Phrase
+from corebraid.base.wording import Call, Phrase
 from recorder.files.reader import Recording
 from solver.evidence.lightplay.decide import Decided
 from solver.evidence.lightplay.slice_problem import GIVES, TAKES, SliceProblem
@@ -82,8 +82,8 @@ def plan_of(decided: Decided, events: Any, n_cores: int) -> Plan | None:
         if op != group[0] and _written_between(problem, order[order.index(group[0]) : position], op):
             return None
         given = {place for one in group for place in _places(problem, one)}
-        begun = problem.begun[problem.begun["count"] == count] if len(problem.begun) else ()
-        for row in (row for row in begun if int(row["core"]) == core):
+        begun = (problem.begun["count"] == count) & (problem.begun["core"] == core)
+        for row in problem.begun[begun]:
             given -= {place for place in given if _touching(problem, row.reshape(1), [place]).size}
         rows, places = _rows(problem, events, op), tuple(_places(problem, op))
         turns.append(Turn(core, count, executed, rows, places, tuple(sorted(given))))
@@ -257,11 +257,10 @@ class _Slice:
             where += f", {int(self._problem.address[place]):#x}"
         if turn is not None:
             where += f", core {turn.core}, instruction {turn.count}"
-        options = (Option("number", number),)
         return Divergence(
             f"the order found of a slice does not replay: {what} differs", expected=expected, found=found,
             where=where,
-            remedy=Phrase("look at it with: ", Call("slices", str(self._cores.recording.path), options)),
+            remedy=Phrase("look at slices with: ", Call("slices", str(self._cores.recording.path))),
         )  # fmt: skip
 
 

@@ -121,9 +121,8 @@ def survey(
     also: OnSlice | None = None,
 ) -> Report:
     """Decide all slices of a recording. wanted: one to show; the slices after it are left out then. also:
-    shown every slice that was kept. Raises
-    UsageError (no such evidence; a slice too long for the back end), FormatError, Contradiction where the
-    evidence is not of these events at all."""
+    shown every slice that was kept. Raises UsageError (no such evidence; a slice too long for the back end),
+    FormatError, Contradiction where the evidence is not of these events at all."""
     taking = Survey(settings, wanted, constraints=constraints)
 
     def take(decided: Decided, events: Any) -> None:

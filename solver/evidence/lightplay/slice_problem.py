@@ -7,14 +7,14 @@ that another core touches in it, or nothing that is written, are left out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
-from corebraid.base.rows.event import READ, WRITE
+from corebraid.base.rows.event import EVENT, READ, WRITE
 
 #: What an operation does to a place: its checkpoint before is compared, its checkpoint after is left there.
 TAKES, GIVES = 1, 2
@@ -77,7 +77,7 @@ class SliceProblem:
     initial: NDArray[np.uint64]
     final: NDArray[np.uint64]
     agrees: bool = True
-    begun: Any = ()
+    begun: Any = field(default_factory=lambda: np.zeros(0, EVENT))
 
     @property
     def n(self) -> int:

@@ -23,6 +23,7 @@ from solver.evidence.lightplay.report import survey
 from solver.evidence.lightplay.slice_problem import make_problem
 from solver.evidence.lightplay.stepping import SteppedCore, with_stops_behind
 
+EMPTY = np.zeros(0, EVENT)
 Kept = list[tuple[Decided, Any]]
 
 
@@ -113,8 +114,10 @@ def test_no_wrong_order_replays(uts: tuple[Recording, Kept]) -> None:
     wrong = [(other, events) for one, events in kept for other in swapped(one)]
     assert len(wrong) > 10
     for one, events in wrong[:: len(wrong) // 10]:
-        with pytest.raises(Divergence, match=f"slice {one.problem.number}.*does not replay"):
+        with pytest.raises(Divergence, match=f"slice {one.problem.number}.*does not replay") as caught:
             replayed(recording, [(one, events)])
+        # Nothing that the command line does not take.
+        assert f"corebraid.slices('{recording.path}')" in str(caught.value)
 
 
 def test_what_instructions_find_is_the_slices_memory(
@@ -149,7 +152,7 @@ def rows(*made: tuple[int, int, int, int, int]) -> Any:
     return found
 
 
-def plan(order: list[int], *made: tuple[int, int, int, int, int], begun: Any = ()) -> Plan | None:
+def plan(order: list[int], *made: tuple[int, int, int, int, int], begun: Any = EMPTY) -> Plan | None:
     events = rows(*made)
     checkpoints = np.zeros(
         len(made), [("stream", "u1"), ("glued", "u1"), ("before", "<u8"), ("after", "<u8")]
@@ -181,7 +184,7 @@ def test_an_instruction_with_several_accesses() -> None:
 def test_an_instruction_that_began_before_the_slice_has_read_what_it_needs() -> None:
     begun = rows((0, 7, READ, 5, 5))
     made = ((0, 7, WRITE, 0, 6), (1, 3, WRITE, 5, 0))
-    for before, given in ((begun, ()), ((), (0,))):
+    for before, given in ((begun, ()), (EMPTY, (0,))):
         found = plan([1, 0], *made, begun=before)
         assert found is not None
         assert found.turns[1].given == given
