@@ -88,14 +88,3 @@ def mark_never_received(core, line):
 def mark_received(core, line):
     """The core has received the line."""
     carray(pointer(core.line_state), np.int64(line) + 1, np.uint8)[line] |= SEEN
-
-
-def received(states: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Of each line's byte, whether the core has received the line."""
-    return (states & SEEN) != 0
-
-
-def forgotten_too(states: NDArray[np.uint8], later: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Lines' bytes, with those marked as forgotten that were received, or forgotten, later."""
-    was_here = (later & (SEEN | FORGOTTEN)) != 0
-    return np.where(was_here, states | FORGOTTEN, states)

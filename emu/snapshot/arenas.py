@@ -2,33 +2,55 @@
 
 A mapping that was anonymous becomes a private one of a file in memory that holds what it held: what is
 written to it from then on are copies of pages (mmap(2), MAP_PRIVATE). To throw those away is to have it as it
-was, which costs by what was written, not by how large it is.
+was, which costs by what was written, not by how large it is. Where they are few they are kept and written
+over with what the file holds: what was touched once is touched again in the next run, and a fault of the
+host's for each page takes longer than its bytes.
 """
 
 from __future__ import annotations
 
 import ctypes
-import errno
-import fcntl
 import mmap
 import os
-import struct
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corebraid.base.compiled import carray, njit
 from corebraid.base.memory import PAGE_BYTES
+from emu.native.unicorn import pointer
 from emu.snapshot.failure import UnsavableError
+from emu.snapshot.pagemap import copies, entries, runs_there
 
-#: Pages whose entries of pagemap(5) are read at once, and their bits for "present" and "swapped".
-_AT_ONCE, _THERE = 1 << 20, np.uint64(62)
-#: Its ioctl(2), what that is asked with (linux/fs.h, struct pm_scan_arg: size, flags, from, to, how far it
-#: came, regions, their number, pages at most, categories inverted, all of, some of, to be told), regions that
-#: it tells at once, and the categories "present" and "swapped".
-_PAGEMAP_SCAN, _SCAN, _REGIONS, _IS_THERE = 0xC0606610, struct.Struct("<12Q"), 1024, 0b11000
 _FIXED = 0x10
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+#: Runs of pages that are written over at most, and their pages: more are thrown away.
+_MOST_RUNS, _MOST_PAGES = 4096, 8192
+
+
+@njit(cache=True)
+def write_over(runs, arenas):  # type: ignore[no-untyped-def]
+    """Memory of the host becomes what other memory holds.
+
+    runs: uint64[n, >= 2], addresses to be written to, (first, behind the last), ascending. arenas:
+    uint64[m, 3], (first, behind the last, where its bytes are), ascending. Of a run only what lies in arenas
+    is written. All are multiples of 8.
+    """
+    k = 0
+    for i in range(len(runs)):
+        first, end = runs[i, 0], runs[i, 1]
+        while k < len(arenas) and arenas[k, 1] <= first:
+            k += 1
+        j = k
+        while j < len(arenas) and arenas[j, 0] < end:
+            low, high = max(first, arenas[j, 0]), min(end, arenas[j, 1])
+            n = np.int64((high - low) >> np.uint64(3))
+            target = carray(pointer(low), n, np.uint64)
+            source = carray(pointer(arenas[j, 2] + (low - arenas[j, 0])), n, np.uint64)
+            for word in range(n):
+                target[word] = source[word]
+            j += 1
 
 
 def _library() -> ctypes.CDLL:
@@ -37,45 +59,9 @@ def _library() -> ctypes.CDLL:
     library.mmap.argtypes = [
         ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
     ]  # fmt: skip
+    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     library.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     return library
-
-
-def _runs(address: int, size: int) -> Iterator[tuple[int, int]]:
-    """What the host has of a mapping, by whole pages: (first byte, byte behind the last), from its begin."""
-    entries = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        yield from _scanned(entries, address, size)
-    except OSError as error:
-        if error.errno not in (errno.ENOTTY, errno.EINVAL, errno.ENOSYS):
-            raise
-        yield from _read(entries, address, size)
-    finally:
-        os.close(entries)
-
-
-def _scanned(entries: int, address: int, size: int) -> Iterator[tuple[int, int]]:
-    """By ioctl(2) PAGEMAP_SCAN (Linux 6.7), which passes over what is not there."""
-    found = np.zeros((_REGIONS, 3), np.uint64)
-    at, end = address, address + size
-    while at < end:
-        asked = bytearray(_SCAN.pack(
-            _SCAN.size, 0, at, end, 0, found.ctypes.data, _REGIONS, 0, 0, 0, _IS_THERE, _IS_THERE
-        ))  # fmt: skip
-        n = fcntl.ioctl(entries, _PAGEMAP_SCAN, asked)
-        yield from ((first - address, last - address) for first, last, _ in found[:n].tolist())
-        at = _SCAN.unpack(asked)[4]
-
-
-def _read(entries: int, address: int, size: int) -> Iterator[tuple[int, int]]:
-    """By the entries of all its pages."""
-    n = size // PAGE_BYTES
-    for first in range(0, n, _AT_ONCE):
-        data = os.pread(entries, 8 * min(_AT_ONCE, n - first), 8 * (address // PAGE_BYTES + first))
-        pages = first + np.flatnonzero(np.frombuffer(data, np.uint64) >> _THERE)
-        for run in np.split(pages, np.flatnonzero(np.diff(pages) != 1) + 1):
-            if len(run):
-                yield int(run[0]) * PAGE_BYTES, (int(run[-1]) + 1) * PAGE_BYTES
 
 
 class SavedArena:
@@ -83,49 +69,108 @@ class SavedArena:
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._bytes = np.frombuffer(memory, np.uint8)
-        self._address = int(self._bytes.ctypes.data)
-        self._size = -(-len(memory) // PAGE_BYTES) * PAGE_BYTES
+        self.address = int(self._bytes.ctypes.data)
+        #: Whole pages.
+        self.size = -(-len(memory) // PAGE_BYTES) * PAGE_BYTES
         self._library = _library()
-        self._file = -1
+        #: The descriptor of what it is restored from.
+        self.file = -1
         try:
-            self._file = os.memfd_create("snapshot", os.MFD_CLOEXEC)
-            os.ftruncate(self._file, self._size)
+            self.file = os.memfd_create("snapshot", os.MFD_CLOEXEC)
+            os.ftruncate(self.file, self.size)
             self._copy()
         except OSError as error:
             raise UnsavableError(f"memory ({error.strerror})") from error
-        found = self._library.mmap(
-            self._address, self._size, mmap.PROT_READ | mmap.PROT_WRITE,
-            mmap.MAP_PRIVATE | _FIXED | _NO_RESERVE, self._file, 0,
-        )  # fmt: skip
-        if found != self._address:
+        self._map(self.address, mmap.MAP_PRIVATE | _FIXED)
+        #: Where what it held is read. A mapping of the module `mmap` would keep a descriptor of its own.
+        self.then = self._map(None, mmap.MAP_SHARED)
+        self._then = np.ctypeslib.as_array((ctypes.c_ubyte * len(memory)).from_address(self.then))
+
+    def _map(self, address: int | None, flags: int) -> int:
+        rights = mmap.PROT_READ | mmap.PROT_WRITE
+        found = self._library.mmap(address, self.size, rights, flags | _NO_RESERVE, self.file, 0)
+        if found in (None, ctypes.c_void_p(-1).value) or address not in (None, found):
             raise UnsavableError(f"memory ({os.strerror(ctypes.get_errno())})")
+        return int(found)
 
     def _copy(self) -> None:
-        for first, end in _runs(self._address, self._size):
-            self.keep(first, self._bytes[first:end])
-
-    @property
-    def extent(self) -> tuple[int, int]:
-        """Its address and its size, whole pages."""
-        return self._address, self._size
-
-    @property
-    def file(self) -> int:
-        """The descriptor of what it is restored from."""
-        return self._file
+        for first, end in runs_there(self.address, self.size):
+            left = self._bytes[first:end].data
+            while left:
+                done = os.pwrite(self.file, left, first)
+                left, first = left[done:], first + done
 
     def close(self) -> None:
         """It is not restored any more."""
-        os.close(self._file)
+        del self._then
+        self._library.munmap(self.then, self.size)
+        os.close(self.file)
 
     def keep(self, offset: int, data: NDArray[np.uint8]) -> None:
-        """From now on these bytes are part of what it is restored to."""
-        left = np.ascontiguousarray(data).data.cast("B")
-        while left:
-            done = os.pwrite(self._file, left, offset)
-            left, offset = left[done:], offset + done
+        """It holds these bytes from now on, and is restored to them."""
+        end = offset + len(data)
+        self._then[offset:end] = self._bytes[offset:end] = data
+
+    def throw_away(self) -> None:
+        """It is as it was, and has no copies of pages."""
+        if self._library.madvise(self.address, self.size, mmap.MADV_DONTNEED):
+            raise OSError(ctypes.get_errno(), "madvise")
+
+
+class Arenas:
+    """Mappings, as they are now. Raises UnsavableError."""
+
+    def __init__(self, mappings: Iterable[mmap.mmap]) -> None:
+        arenas = sorted(map(SavedArena, mappings), key=lambda one: one.address)
+        self._arenas = arenas
+        rows = [(one.address, one.address + one.size, one.then) for one in arenas]
+        self._rows = np.array(rows, np.uint64).reshape(-1, 3)
+        self._spans = _spans(rows)
+        self._found = np.zeros((_MOST_RUNS, 3), np.uint64)
+
+    @property
+    def files(self) -> set[int]:
+        """Descriptors that are its own."""
+        return {one.file for one in self._arenas}
+
+    def close(self) -> None:
+        """Nothing is restored any more."""
+        for one in self._arenas:
+            one.close()
+
+    def keep(self, place: NDArray[np.uint8], data: NDArray[np.uint8]) -> None:
+        """From now on `place`, a part of one of them, holds `data`, and is restored to that."""
+        address = int(place.ctypes.data)
+        k = int(np.searchsorted(self._rows[:, 1], np.uint64(address), side="right"))
+        if k == len(self._arenas) or address < self._arenas[k].address:
+            raise ValueError(f"no arena has {address:#x}")
+        self._arenas[k].keep(address - self._arenas[k].address, data)
 
     def restore(self) -> None:
-        """It is as it was."""
-        if self._library.madvise(self._address, self._size, mmap.MADV_DONTNEED):
-            raise OSError(ctypes.get_errno(), "madvise")
+        """All are as they were."""
+        written = self._written()
+        if written is None:
+            for one in self._arenas:
+                one.throw_away()
+        else:
+            write_over(written, self._rows)
+
+    def _written(self) -> NDArray[np.uint64] | None:
+        """What may have been written to, as `write_over` has it; None: too much, or unknown."""
+        with entries() as opened:
+            n = copies(opened, self._spans, self._found)
+        if n is None:
+            return None
+        runs = self._found[:n]
+        return runs if int((runs[:, 1] - runs[:, 0]).sum()) <= _MOST_PAGES * PAGE_BYTES else None
+
+
+def _spans(rows: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Addresses to ask for: (first, behind the last), ascending; neighbours are one."""
+    spans = list[tuple[int, int]]()
+    for first, end, _ in rows:
+        if spans and first == spans[-1][1]:
+            spans[-1] = spans[-1][0], end
+        else:
+            spans.append((first, end))
+    return spans

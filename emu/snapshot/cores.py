@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.memory import PAGE_BYTES
-from emu.bus.line_state import forgotten_too, received
 from emu.core.core import Core
 from emu.native.recursion import notes, set_notes
-from emu.native.state import CODE, CORE_AT, DIRTY, PADDED, UNSTABLE
-from emu.snapshot.arenas import SavedArena
+from emu.native.state import CODE, CORE_AT, DIRTY, PADDED
+from emu.snapshot.arenas import Arenas
+from emu.snapshot.code_pages import CHANGED, KEPT, keep_code
 
 #: Words of a core that say what it knows of code, or serve speed alone.
 _LEARNT = (
@@ -31,11 +31,11 @@ _PLACES = tuple(getattr(CORE_AT, name) for name in _LEARNT)
 
 
 class _Pages(NamedTuple):
-    """Pages of a core's memory: their numbers (uint64[n]), bytes (uint8[n, lines, line bytes]), bytes of
-    their lines' states (uint8[n, lines]) and flags (uint8[n])."""
+    """Pages of a core's memory: their numbers (uint64[n]), words (uint64[n, lines, words of a line]), bytes
+    of their lines' states (uint8[n, lines]) and flags (uint8[n])."""
 
     numbers: NDArray[np.uint64]
-    content: NDArray[np.uint8]
+    content: NDArray[np.uint64]
     states: NDArray[np.uint8]
     flags: NDArray[np.uint8]
 
@@ -47,23 +47,6 @@ class Learnt:
     pages: _Pages
     words: list[int]
     coprocessor: bool
-
-
-class Arenas:
-    """The arenas of a machine, by what lies in them."""
-
-    def __init__(self, arenas: list[SavedArena]) -> None:
-        self._arenas = arenas
-
-    def keep(self, place: NDArray[np.uint8], data: NDArray[np.uint8]) -> None:
-        """From now on `data` is what `place`, a part of one of them, is restored to."""
-        address = int(place.ctypes.data)
-        for arena in self._arenas:
-            first, size = arena.extent
-            if first <= address < first + size:
-                arena.keep(address - first, data)
-                return
-        raise ValueError(f"no arena has {address:#x}")
 
 
 class SavedCore:
@@ -96,34 +79,24 @@ class SavedCore:
             core.words[place] = word
         core.coprocessor = learnt.coprocessor
         if len(learnt.pages.numbers):
-            self._keep_code(learnt.pages, self._pages(learnt.pages.numbers), arenas)
+            self._keep_code(learnt.pages, arenas)
         core.protect_again()
 
     def _pages(self, numbers: NDArray[np.uint64]) -> _Pages:
         core = self._core
-        content = core.memory.reshape(-1, self._lines, PAGE_BYTES // self._lines)[numbers]
-        states = core.line_state.reshape(-1, self._lines)[numbers]
-        return _Pages(numbers, content, states, core.page_flags[numbers])
+        content = core.memory.view(np.uint64).reshape(-1, self._lines, PAGE_BYTES // self._lines // 8)
+        states = core.line_state.reshape(-1, self._lines)
+        return _Pages(numbers, content[numbers], states[numbers], core.page_flags[numbers])
 
-    def _keep_code(self, late: _Pages, then: _Pages, arenas: Arenas) -> None:
-        """late: pages of code as they were at the end. then: as they are restored."""
-        had = received(then.states)
-        content = np.where(had[..., None], then.content, late.content)
-        states = np.where(had, then.states, forgotten_too(then.states, late.states))
-        flags = then.flags | late.flags & np.uint8(CODE | PADDED | UNSTABLE)
-        changed = had & (then.content != late.content).any(axis=2)
-        flags |= np.where(changed.any(axis=1), np.uint8(UNSTABLE), np.uint8(0))
-        core = self._core
-        if changed.any():
+    def _keep_code(self, late: _Pages, arenas: Arenas) -> None:
+        """late: pages of code as they were in the end; they are as they were then by now."""
+        core, found = self._core, np.zeros(len(late.numbers), np.uint8)
+        keep_code(*late, core.memory.view(np.uint64), core.line_state, core.page_flags, found)
+        for number in late.numbers[found & CHANGED != 0].tolist():
             core.words[CORE_AT.unstable] = 1
-        for k in np.flatnonzero(changed.any(axis=1)).tolist():
-            first = int(late.numbers[k]) * PAGE_BYTES
-            core.forget_code(first, first + PAGE_BYTES)
-        new = (content != then.content).any(axis=(1, 2)) | (states != then.states).any(axis=1)
-        new |= flags != then.flags
-        for k in np.flatnonzero(new).tolist():
+            core.forget_code(number * PAGE_BYTES, (number + 1) * PAGE_BYTES)
+        for k in np.flatnonzero(found & KEPT).tolist():
             number = int(late.numbers[k])
-            first, line = number * PAGE_BYTES, number * self._lines
-            arenas.keep(core.memory[first:], content[k].ravel())
-            arenas.keep(core.line_state[line:], states[k])
-            arenas.keep(core.page_flags[number:], flags[k : k + 1])
+            arenas.keep(core.memory[number * PAGE_BYTES :], late.content[k].view(np.uint8).ravel())
+            arenas.keep(core.line_state[number * self._lines :], late.states[k])
+            arenas.keep(core.page_flags[number:], late.flags[k : k + 1])

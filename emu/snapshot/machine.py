@@ -13,8 +13,8 @@ from emu.bus.names import PAGE
 from emu.code.blocks import BlockTable
 from emu.core.placed_hooks import PlacedHooks
 from emu.schedule.shared_words import SharedWords
-from emu.snapshot.arenas import SavedArena
-from emu.snapshot.cores import Arenas, SavedCore
+from emu.snapshot.arenas import Arenas
+from emu.snapshot.cores import SavedCore
 from emu.snapshot.descriptors import SavedDescriptors
 from emu.snapshot.failure import UnsavableError
 from emu.snapshot.objects import SavedObjects
@@ -36,25 +36,21 @@ class Snapshot:
             raise UnsavableError("a machine on the page bus")
         self._cores = [SavedCore(core) for core in board.cores]
         self._objects = SavedObjects([board, *roots], _APART)
-        self._arenas = [SavedArena(one) for one in self._objects.mappings]
-        self._by_place = Arenas(self._arenas)
-        own = {arena.file for arena in self._arenas}
-        self._descriptors = SavedDescriptors(descriptors | own)
+        self._arenas = Arenas(self._objects.mappings)
+        self._descriptors = SavedDescriptors(descriptors | self._arenas.files)
 
     def close(self) -> None:
         """Nothing is restored any more."""
-        for arena in self._arenas:
-            arena.close()
+        self._arenas.close()
         self._descriptors.close()
 
     def restore(self) -> None:
         """All is as it was. What was made meanwhile must not be used any more."""
         learnt = [core.learnt() for core in self._cores]
         self._objects.restore()
-        for arena in self._arenas:
-            arena.restore()
+        self._arenas.restore()
         for core, known in zip(self._cores, learnt, strict=True):
-            core.restore(known, self._by_place)
+            core.restore(known, self._arenas)
         self._descriptors.restore()
 
 

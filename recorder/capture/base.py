@@ -78,6 +78,8 @@ class BaseCapture(Watcher):
         pairs = zip(board.cores, pages, strict=True)
         self._fingerprints = [Fingerprint(core, board.bus.line, changed) for core, changed in pairs]
         self._truth = Slices()
+        #: Nobody wants to know how far streams came, or takes events.
+        self._unseen = options.unwritten and not (board.config.tapped or board.config.store_buffer)
         #: Where the truth says that each stream stands.
         self._stood = [0] * (2 * options.cores + 1)
         self._strata = 0
@@ -179,6 +181,8 @@ class BaseCapture(Watcher):
 
     def slices_ran(self, slices: NDArray[np.uint64]) -> None:
         """Note how far each core came."""
+        if self._unseen:
+            return
         self._truth.append_all(slices)
         for number, end in dict(slices.tolist()).items():
             self._stood[number] = end
@@ -187,6 +191,8 @@ class BaseCapture(Watcher):
 
     def ran(self, number: int, *, failed: bool) -> None:
         """Note how far the core is. An instruction that fails does not retire, but it was fetched."""
+        if self._unseen:
+            return
         self._note_commits(number)
         self._note_slice(number, self.board.cores[number].count + (1 if failed else 0))
         self._evidence.turn(number)
@@ -253,6 +259,8 @@ class BaseCapture(Watcher):
 
     def _note_slice(self, stream: int, end: int) -> None:
         self._stood[stream] = end
+        if self._options.unwritten:
+            return
         self._truth.append(stream, end)
         if self._truth.n >= _TRUTH_ROWS:
             self._drain_truth()

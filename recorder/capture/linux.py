@@ -165,6 +165,8 @@ class LinuxCapture(BaseCapture):
 
     def served(self) -> None:
         """The kernel may have waited for other cores' stores too."""
+        if self._unseen:
+            return
         self._note_all_commits()
         self._note_agents()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emu.board.board import Board
 from emu.board.stretch import NEVER, Room
-from emu.native.state import CORE_AT
+from emu.native.state import CORE_AT, MACHINE_AT
 from recorder.capture.strata_policy import StrataPolicy
 
 
@@ -27,10 +27,10 @@ class StrataTimer:
 
     def due(self, strata: int) -> bool:
         """Whether one is to be cut now, between two slices, which there are so many of."""
-        policy, state = self._policy, self._board.state
+        policy, words = self._policy, self._board.words
         due = False
         if policy.downgrades:
-            due, state["want_stratum"] = bool(state["want_stratum"]), 0
+            due, words[MACHINE_AT.want_stratum] = bool(words[MACHINE_AT.want_stratum]), 0
         if policy.cycles and (now := self._board.clock()) >= self._clock:
             self._clock = (now // policy.cycles + 1) * policy.cycles
             due = True

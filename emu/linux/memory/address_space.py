@@ -308,11 +308,10 @@ class AddressSpace:
         n = last - first
         if (self.present_pages + n) * PAGE_BYTES > self.limit:
             raise Errno(errno.ENOMEM)
-        for page in range(first, last):
-            if file is not None:
-                at = (page - first) * PAGE_BYTES
-                self.fill(page * PAGE_BYTES, data[at : at + PAGE_BYTES])
-            elif self.state[page] == STALE:
+        if file is not None:
+            self.fill(first * PAGE_BYTES, data)
+        else:
+            for page in (first + np.flatnonzero(self.state[first:last] == STALE)).tolist():
                 self.fill(page * PAGE_BYTES, bytes(PAGE_BYTES))
         self.state[first:last] = PRESENT
         self._used.update(range(first // _GROUP, (last - 1) // _GROUP + 1))

@@ -81,10 +81,13 @@ class RunQueue:
         assert task is not None
         if not task.affinity >> core & 1:
             return True
+        if not self._ready:
+            task.yields = False
+            return False
         turn = task.yields or count - self._since[core] >= self._quantum[core]
         if self.rank is None and not turn:
             return False
-        wanting = [other for other in self._ready if other.affinity >> core & 1] if self._ready else []
+        wanting = [other for other in self._ready if other.affinity >> core & 1]
         if not wanting:
             task.yields = False
             return False

@@ -63,7 +63,7 @@ def test_so_are_those_of_firmware(
 def test_a_machine_that_is_not_put_back_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = forked("peterson", "sc")
     told = Told(tmp_path / "told", monkeypatch)
-    monkeypatch.setattr(machine.SavedArena, "restore", lambda _: None)
+    monkeypatch.setattr(machine.Arenas, "restore", lambda _: None)
     assert searched("peterson")[0] == right
     words = told.words()
     assert words.count("ended") == 1

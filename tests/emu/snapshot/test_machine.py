@@ -16,10 +16,10 @@ from emu.board.elf import load_image
 from emu.board.firmware import Machine
 from emu.board.watcher import Watcher
 from emu.bus.cache import CacheGeometry
-from emu.bus.line_state import FORGOTTEN, received
+from emu.bus.line_state import FORGOTTEN, SEEN
 from emu.native.state import CORE_FIELDS
 from emu.snapshot import cores
-from emu.snapshot.arenas import SavedArena
+from emu.snapshot.arenas import Arenas
 from emu.snapshot.failure import UnsavableError
 from emu.snapshot.machine import Snapshot
 from isa.x86_64.registers import X86_64
@@ -67,7 +67,7 @@ def state(machine: Machine) -> list[Any]:
     for core in machine.cores:
         words = {name: int(core.row[name]) for name in CORE_FIELDS if name not in _APART}
         states, context = core.line_state & np.uint8(~FORGOTTEN & 0xFF), core.context()
-        lines = core.memory.reshape(-1, 64)[received(states)]
+        lines = core.memory.reshape(-1, 64)[states & SEEN != 0]
         rows, blob = core.take_log()
         found += [words, core.pc, context, core.held_rows().tolist(), states.tobytes(), lines.tobytes()]
         found += [rows.tobytes(), blob.tobytes()]
@@ -101,7 +101,7 @@ def test_what_runs_again_does_what_a_new_machine_does(tmp_path: Path, way: str, 
     snapshot.close()
 
 
-PLANTED = {"memory": (SavedArena, "restore"), "registers": (cores.Core, "restore_engine")}
+PLANTED = {"memory": (Arenas, "restore"), "registers": (cores.Core, "restore_engine")}
 
 
 @pytest.mark.parametrize("what", PLANTED)
