@@ -138,6 +138,10 @@ class Kernel:
             if task.wait is wait:
                 task.end_wait(Reason.TIMEOUT)
 
+    def minds_time(self) -> bool:
+        """Whether something may happen by itself, at some time, or after some running time of a task."""
+        return self.process.alarms.measures_tasks or self.next_deadline() is not None
+
     def next_deadline(self) -> int | None:
         """When something will happen by itself, ns of the monotonic clock; None: never."""
         while self._timers:

@@ -79,6 +79,8 @@ class LinuxMachine(Board):
         self.shared: SharedWords | None = None
         #: Set while tasks run step by step.
         self.steps: Stepping | None = None
+        #: The kernel may have something to do between slices, though no time for it has come.
+        self._stirred = True
 
     def reseed(self, seed: int) -> None:
         """See `Board.reseed`; and which task runs on which core."""
@@ -120,6 +122,7 @@ class LinuxMachine(Board):
     def _adopt(self, task: Task) -> None:
         task.on_runnable = self.queue.put
         self.queue.put(task)
+        self._stirred = True
         if len(self.process.tasks) > 1 and self.shared is not None:
             self.watch(self.shared)
 
@@ -185,10 +188,13 @@ class LinuxMachine(Board):
         """Let stores commit and time pass, deliver signals, give cores to tasks."""
         if self.step_store_buffers():
             self.watcher.stores_committed()
-        self._dispatch()
+        # Without a call tasks come and go, and get signals, by time alone.
+        if self._stirred or self.steps is not None or self.kernel.minds_time():
+            self._dispatch()
 
     def _dispatch(self) -> None:
         self.now()
+        self._stirred = False
         queue, current, signals = self.queue, self.queue.current, self.process.signals
         # Timers of running time go off without a call of the task's.
         self._running_time.charge_all(current)
@@ -198,6 +204,7 @@ class LinuxMachine(Board):
             if task is None or number in held:
                 continue
             if signals.deliverable(task):
+                self._stirred = True
                 self._deliver(number, task)
             if (
                 current[number] is task
@@ -212,9 +219,11 @@ class LinuxMachine(Board):
                 if following is None:
                     break
                 self._load(number, following)
+        self._stirred |= len(queue) > 0
 
     def wait_for_time(self) -> bool:
         """No core runs: jump to the next thing that happens by itself. False: there is none."""
+        self._stirred = True
         deadline = self.kernel.next_deadline()
         if deadline is None:
             return False
@@ -273,6 +282,7 @@ class LinuxMachine(Board):
 
     def _load(self, number: int, task: Task) -> None:
         """Let a task run on an idle core, unless it ends or waits again first."""
+        self._stirred = True
         core = self.cores[number]
         self.queue.begin(number, task, core.count)
         task.fetch = core.context
@@ -374,8 +384,9 @@ class LinuxMachine(Board):
         """Serve the core, which has stopped for the kernel: a system call, a page, or a fault."""
         task = self.queue.current[number]
         assert task is not None
+        self._stirred = True
         self.now()
-        self._running_time.charge(number, task)
+        self._running_time.charge_all(self.queue.current)
         self.guest.facts.caller = task
         if self.cores[number].words[CORE_AT.stop_reason] == STOP_CALL:
             self._serve_call(number, task)
