@@ -15,10 +15,10 @@ from emu.schedule.switches import Fired, Switch, Switches
 
 @dataclass(frozen=True)
 class Course:
-    """stays: in order; no two that follow each other are of one task on one core. first: the task that would
-    have begun without a switch. fired: of a schedule of
-    switches those that took place; impatient: how often a task was taken to spin. pc: where a guest stood
-    that a signal or a fault ended."""
+    """stays: in order; no two that follow each other are of one task on one core, unless that has yielded.
+    first: the task that would have begun without a switch. fired: of a schedule of switches those that took
+    place; impatient: how often a task was taken to spin. pc: where a guest stood that a signal or a fault
+    ended."""
 
     stays: tuple[Stay, ...]
     first: int = 0
@@ -38,9 +38,9 @@ class Course:
         """Of a schedule of switches those that are preemptions."""
         return tuple(one for one in self.fired if one.preempting)
 
-    def switches(self, *, by_instructions: bool) -> list[Switch]:
-        """The switches that make it, preemptions and others."""
-        return switches_between(self.stays, self.first, by_instructions=by_instructions)
+    def switches(self, *, by_instructions: bool, able: bool = False) -> list[Switch]:
+        """The switches that make it, preemptions and others: see `switches_between`."""
+        return switches_between(self.stays, self.first, by_instructions=by_instructions, able=able)
 
 
 class OnLooker:

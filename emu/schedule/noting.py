@@ -12,7 +12,7 @@ from emu.schedule.switches import Switch
 class Stay(NamedTuple):
     """A task has run on a core from instruction count `begin` to `end`. made, own: its shared events and
     instructions up to then. before: the last of these events has not happened yet. able: it could have gone
-    on."""
+    on. yields: it has left that to others, of which one could."""
 
     who: int
     core: int
@@ -22,6 +22,7 @@ class Stay(NamedTuple):
     own: int
     before: bool
     able: bool
+    yields: bool = False
 
 
 class Noting(Runner):
@@ -41,7 +42,7 @@ class Noting(Runner):
         self._made: dict[int, int] = {}
         self._own: dict[int, int] = {}
         self._events = 0
-        self._piece, self._who, self._began = Slice(0, 0), -1, 0
+        self._piece, self._who, self._began, self._yields = Slice(0, 0), -1, 0, False
 
     def take_over(self, names: Ints) -> None:
         """The policy does."""
@@ -50,6 +51,7 @@ class Noting(Runner):
 
     def yielded(self, who: int) -> None:
         """The policy hears of it."""
+        self._yields = self._yields or who == self._who
         self.policy.yielded(who)
 
     def rank(self, who: int) -> float:
@@ -61,7 +63,7 @@ class Noting(Runner):
         for core in runnable:
             self.met.setdefault(core if who is None else who[core], len(self.stays))
         piece = self.policy.next(runnable, counts, events, who)
-        self._piece, self._began, self._events = piece, counts[piece.core], events
+        self._piece, self._began, self._events, self._yields = piece, counts[piece.core], events, False
         self._who = piece.core if who is None else who[piece.core]
         if self.first is None:
             self.first = min(k if who is None else who[k] for k in runnable)
@@ -73,38 +75,44 @@ class Noting(Runner):
         made = events - self._events
         self._made[name] = self._made.get(name, 0) + made
         self._own[name] = self._own.get(name, 0) + counts[core] - self._began
-        able = core in runnable and (core if who is None else who[core]) == name
+        names = [k if who is None else who[k] for k in runnable]
+        yields = self._yields and any(other != name for other in names)
+        able = core in runnable and (core if who is None else who[core]) == name and not yields
         before = made == self._piece.events > 0
         self.begins.append(self._events)
-        self.stays.append(
-            Stay(name, core, self._began, counts[core], self._made[name], self._own[name], before, able)
-        )
+        ran = self._began, counts[core], self._made[name], self._own[name]
+        self.stays.append(Stay(name, core, *ran, before, able, yields))
         if self.policy.follows:
             self.policy.ended(runnable, counts, events, who)
 
 
 def merged(stays: Iterable[Stay]) -> list[Stay]:
-    """The same, with what a task ran on end on one core as one."""
+    """The same, with what a task ran on end on one core, without yielding, as one."""
     found: list[Stay] = []
     for stay in stays:
         last = found[-1] if found else None
-        if last is not None and (last.who, last.core, last.end) == (stay.who, stay.core, stay.begin):
+        on_end = last is not None and (last.who, last.core, last.end) == (stay.who, stay.core, stay.begin)
+        if last is not None and on_end and not last.yields:
             found[-1] = stay._replace(begin=last.begin)
         else:
             found.append(stay)
     return found
 
 
-def switches_between(stays: Iterable[Stay], first: int, *, by_instructions: bool) -> list[Switch]:
+def switches_between(
+    stays: Iterable[Stay], first: int, *, by_instructions: bool, able: bool = False
+) -> list[Switch]:
     """The switches that make this run, as far as switches can: what a task does beyond its last event, and
-    alone, is not counted unless `by_instructions`. first: see `Noting`."""
+    alone, is not counted unless `by_instructions`. able: that only of a task that could have gone on, which
+    may stand before a system call: by events it would have made that. first: see `Noting`."""
     found: list[Switch] = []
     last: Stay | None = None
     for stay in stays:
         if last is None and stay.who != first:
             found.append(Switch(first, 0, stay.who, by_instructions))
-        if last is not None and last.who != stay.who:
-            at = last.own if by_instructions else last.made + (not last.before)
-            found.append(Switch(last.who, max(1, at), stay.who, by_instructions))
+        if last is not None and (last.who != stay.who or last.yields):
+            exactly = by_instructions and (last.able or not able)
+            at = last.own if exactly else last.made + (not last.before)
+            found.append(Switch(last.who, max(1, at), stay.who, exactly))
         last = stay
     return found

@@ -25,7 +25,8 @@ class Switch(NamedTuple):
     """Right before the task `who` makes its shared event number `at`, from 1, task `to` goes on; if the event
     is a system call, right after it; and where the task stops by itself before that event. by_instructions:
     before its first access to memory after `at` instructions of its own instead. All are counted from where
-    there are two tasks, or two cores; 0: before it does anything there."""
+    there are two tasks, or two cores; 0: before it does anything there. to: `who` itself, where that yields
+    and goes on all the same."""
 
     who: int
     at: int
@@ -60,7 +61,7 @@ def switches_of(schedule: str) -> list[Switch]:
 
 def _switch(text: str) -> Switch:
     match = _SWITCH.fullmatch(text)
-    if match is None or match[1] == match[4]:
+    if match is None:
         raise UsageError(
             "not a switch",
             expected="TASK@EVENT=NEXT or TASK@iINSTRUCTIONS=NEXT, as in 1001@37=1002, with commas between "

@@ -14,10 +14,14 @@ from emu.schedule.switches import Switch, Switches, missed_by, schedule_of, swit
 
 class Twin:
     """A machine in which a task makes a shared event at every tenth instruction, and stops by itself after
-    some of its events until another one has run. tasks: of each how many events it makes."""
+    some of its events until another one has run. tasks: of each how many events it makes. yields: events
+    that are calls by which it leaves it to others to go on."""
 
-    def __init__(self, scheduler: Runner, tasks: dict[int, int], stops: dict[int, set[int]]) -> None:
-        self.scheduler, self.tasks, self.stops = scheduler, tasks, stops
+    def __init__(
+        self, scheduler: Runner, tasks: dict[int, int], stops: dict[int, set[int]],
+        yields: dict[int, set[int]] | None = None,
+    ) -> None:  # fmt: skip
+        self.scheduler, self.tasks, self.stops, self.yields = scheduler, tasks, stops, yields or {}
         self.who = list(tasks)
         self.counts = [0] * len(tasks)
         self.done = dict.fromkeys(tasks, 0)
@@ -50,6 +54,11 @@ class Twin:
                 self._make(piece.core, who)
                 self.events += 1
                 return True
+            if self.done[who] + 1 in self.yields.get(who, ()):
+                self._make(piece.core, who)
+                self.events += 1
+                self.scheduler.yielded(who)
+                return False
             if who not in self.before:
                 self.events, counted = self.events + 1, counted + 1
                 if counted == piece.events:
@@ -92,7 +101,7 @@ def test_names_of_schedules() -> None:
     assert switches_of("switches:none") == []
 
 
-@pytest.mark.parametrize("text", ["", "1@2", "1@2=1", "1@x2=3", "1@2=3,", "-1@2=3", "1@2=3 ", "1@2=3,,"])
+@pytest.mark.parametrize("text", ["", "1@2", "1@2=", "1@x2=3", "1@2=3,", "-1@2=3", "1@2=3 ", "1@2=3,,"])
 def test_what_is_not_a_switch_is_named(text: str) -> None:
     with pytest.raises(UsageError, match="not a switch"):
         switches_of(f"switches:{text}")
@@ -134,17 +143,26 @@ def test_a_task_that_runs_long_lets_others_run() -> None:
     assert policy.impatient >= 3
 
 
-@pytest.mark.parametrize("by_instructions", [False, True])
-@pytest.mark.parametrize("seed", range(20))
-def test_the_list_of_a_run_makes_it_again(seed: int, *, by_instructions: bool) -> None:
+@pytest.mark.parametrize("how", ["events", "instructions", "able"])
+@pytest.mark.parametrize("seed", range(40))
+def test_the_list_of_a_run_makes_it_again(seed: int, how: str) -> None:
     tasks = {5: 9, 7: 6, 8: 12}
     # Who was stopped before a call is stopped after it where events are counted.
-    stops: dict[int, set[int]] = {7: {2, 4}, 8: {5}} if by_instructions else {}
+    stops: dict[int, set[int]] = {} if how == "events" else {7: {2, 4}, 8: {5}}
+    yields: dict[int, set[int]] = {} if how == "events" else {5: {3, 4, 7}, 8: {6, 9}}
     noting = Noting(Drawn(seed))
-    ran = Twin(noting, tasks, stops).run()
+    ran = Twin(noting, tasks, stops, yields).run()
     assert noting.first is not None
-    listed = switches_between(merged(noting.stays), noting.first, by_instructions=by_instructions)
-    assert Twin(Switches(listed), tasks, stops).run() == ran
+    listed = switches_between(
+        merged(noting.stays), noting.first, by_instructions=how != "events", able=how == "able"
+    )
+    assert Twin(Switches(listed), tasks, stops, yields).run() == ran
+
+
+def test_one_that_yields_may_go_on_itself() -> None:
+    tasks, yields = {1: 5, 2: 2}, {1: {2}}
+    assert Twin(Switches([]), tasks, {}, yields).run() == [1, 1, 2, 2, 1, 1, 1]
+    assert Twin(Switches(switches_of("switches:1@2=1")), tasks, {}, yields).run() == [1, 1, 1, 1, 1, 2, 2]
 
 
 def test_a_list_stops_before_the_event_that_was_counted_and_has_not_happened() -> None:

@@ -82,6 +82,8 @@ def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> l
     for one in steps:
         stack = stacks.get((one.core, one.retired)) if one in told else None
         outer = [] if stack is None else list(_outer(stack, own, library=bool(one.caller)))
+        known = calls.at(one.caller or one.pc)
+        outer = [it for it in outer if not it.line or it.line != known]
         # Of what stands in a header its own callers there say little.
         there = next((it for it in outer if calls.stands_there(it.pc, it.line)), next(iter(outer), None))
         said.append(f", called from {there.where}" if there is not None else "")
@@ -94,7 +96,10 @@ def _outer(stack: Stack, own: CodeNames, *, library: bool) -> Iterator[Called]:
     frames: Iterator[Called] = iter(stack.first)
     if library:
         frames = dropwhile(lambda it: own.kind(it.pc) != OWN, frames)
-    return takewhile(lambda it: own.kind(it.pc) == OWN, islice(frames, 1, None))
+    innermost = next(frames, None)
+    outer = takewhile(lambda it: own.kind(it.pc) == OWN, frames)
+    # A closure stands in the line that makes it.
+    return (it for it in outer if innermost is None or not it.line or it.line != innermost.line)
 
 
 def border(

@@ -133,8 +133,9 @@ class Reducing:
 
     def _wholes(self) -> list[tuple[Switch, ...]]:
         """Lists that should make the run: by events, which still mean something when others are left out; or
-        by instructions, where memory is shared that is not watched."""
-        return [tuple(self._course.switches(by_instructions=exactly)) for exactly in (False, True)]
+        by instructions, where memory is shared that is not watched, or a task stood before a system call."""
+        ways = ((False, False), (True, True), (True, False))
+        return [tuple(self._course.switches(by_instructions=by, able=able)) for by, able in ways]
 
     def _fails(self, tried: Tried) -> bool:
         return tried.way == self._way

@@ -11,6 +11,8 @@ from corebraid.study.causes.decisive import conflict
 from corebraid.study.causes.encounters import changes
 from corebraid.study.shared_rows import Access
 
+#: Shared accesses within which a thread does what it would have done before.
+_LATER = 5_000
 #: In the names of functions that give a lock back.
 _GIVES_BACK = "unlock"
 #: What names of functions of the C library, and of what is beneath it, begin with.
@@ -51,8 +53,9 @@ class Sections:
     def pairs(self, there: Access, here: Access) -> Iterator[Pair]:
         """Of two accesses that take one lock, two that cannot be swapped of what is done under it: by the
         program itself first, then by libraries for it. Where there are none, but the second thread has to
-        wait, what others did meanwhile, the last first, and what it does then. Where it does nothing there
-        any more, what the first one reads there that others wrote."""
+        wait, what others did meanwhile, the last first, and what it does then; or what it does later, which
+        it would have done before. Where it does nothing there any more, what the first one reads there that
+        others wrote."""
         mine, theirs = (self._section(self._made.index(one)) for one in (there, here))
         if mine is None:
             return
@@ -60,6 +63,7 @@ class Sections:
         found = [(one, other) for other, one in product(theirs, mine) if conflict(one, other)]
         if not found and self._calls.data_decides:
             found = self._while_it_waits(there, here, theirs) if theirs else self._read_of_others(mine)
+            found = found or self._later(mine, here, theirs)
         yield from sorted(found, key=lambda pair: sum(bool(one.caller) for one in pair))
 
     def _while_it_waits(self, there: Access, here: Access, section: Sequence[Access]) -> list[Pair]:
@@ -69,6 +73,14 @@ class Sections:
         waits = self._made[self._made.index(there) + 1 : self._made.index(section[0])]
         meanwhile = [one for one in reversed(waits) if self._is_data(one)]
         return [(one, other) for other, one in product(section, meanwhile) if conflict(one, other)]
+
+    def _later(self, mine: Sequence[Access], here: Access, section: Sequence[Access]) -> list[Pair]:
+        """The first that the thread of `here` does after its section that cannot be swapped with one of
+        `mine`."""
+        begin = self._made.index(section[-1] if section else here) + 1
+        after = self._made[begin : begin + _LATER]
+        own = (one for one in after if one.who == here.who and self._is_data(one))
+        return next(([(one, other)] for other in own for one in reversed(mine) if conflict(one, other)), [])
 
     def _read_of_others(self, section: Sequence[Access]) -> list[Pair]:
         found = []

@@ -125,6 +125,15 @@ def test_what_others_did_while_a_thread_waited_for_the_lock() -> None:
     assert [one.at for one in deciding([], (made[0], made[1]), made, waits)[0]] == [0, 1]
 
 
+def test_what_the_second_one_does_later_under_the_lock_or_without() -> None:
+    """Nothing that either does under the lock matters to the other; what it would have done before does."""
+    text = "2Ll 1Tl 2Rx0 2Ul 1Ll 1Wy0-1 1Ul 1Ll 1Wx0-1 1Ul"
+    assert told(text, 0, 1) == ([0, 1, 2, 8], "x", "read by one thread before another wrote it")
+    assert told("2Ll 1Tl 2Rx0 2Ul 1Ll 1Wy0-1 1Ul 3Wx0-1 1Rx1 1Wx1-2", 0, 1)[0] == [0, 1, 2, 9]
+    # Another one's write is nothing that it would have done.
+    assert told("2Ll 1Tl 2Rx0 2Ul 1Ll 1Wy0-1 1Ul 3Wx0-1", 0, 1)[0] == [0, 1]
+
+
 def test_what_a_library_does_for_the_program_under_a_lock() -> None:
     # The library's own words are nothing to the program.
     text = "2Ll 1Tl 2wy0-1 2Ul 1Ll 1ry1 1Ul"
