@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from corebraid.study.smallest.kept import Again, Reduction
 
 
-#: What stands above hints of which it was tried whether they decide, and above others.
+#: What stands above what a run ended over, above hints of which it was tried whether they decide, and above
+#: others.
+_OVER = "what it ended over (each waits for what the next one holds):"
 _DECIDES = "what decides (tried: the other way round it does not fail so):"
 _SUSPICIOUS = "suspicious, not proven (a legal order of the accesses; the likeliest first):"
 #: What a run of a hunt has of what was asked for.
@@ -92,10 +94,10 @@ class Finding:
             f"once more: {said(self.again, wording)}",
         ]
         if self.suspicions:
-            told = _DECIDES if self.suspicions[0].tried else ""
-            lines += [told] if told else []
+            told = ""
             for number, one in enumerate(self.suspicions, 1):
-                lines += [told := _SUSPICIOUS] if not one.tried and told != _SUSPICIOUS else []
+                above = _OVER if one.certain else _DECIDES if one.tried else _SUSPICIOUS
+                lines += [told := above] if told != above else []
                 head, *more = one.lines()
                 lines += [f"  {number}. {head}", *(f"     {line}" for line in more)]
         elif self.suspicions is not None:

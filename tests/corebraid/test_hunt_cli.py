@@ -56,8 +56,13 @@ def test_who_waits_for_whom(found: tuple[Path, dict[str, object]]) -> None:
 
 def test_the_explanation_names_the_places(found: tuple[Path, dict[str, object]]) -> None:
     _, facts = found
-    text = json.dumps(facts["suspicions"])
-    assert "taken, and waited for" in text
+    suspicions = facts["suspicions"]
+    assert isinstance(suspicions, list)
+    assert [(one["certain"], "taken, and waited for" in one["title"]) for one in suspicions[:2]] == [
+        (True, True), (True, True),
+    ]  # fmt: skip
+    assert not any(one["certain"] for one in suspicions[2:])
+    text = json.dumps(suspicions)
     assert "called from transfer" in text
     assert "bug_lock_order.c:" in text
 

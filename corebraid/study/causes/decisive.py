@@ -49,6 +49,11 @@ class Decisive:
     steps: tuple[str, ...]
     title: str = ""
 
+    @property
+    def of_libraries(self) -> bool:
+        """Whether all accesses to its word are made by libraries: a lock's, mostly."""
+        return all(one.caller for one in self.accesses if one.overlaps(self.word))
+
     def facts(self) -> dict[str, object]:
         """As JSON."""
         return {"address": f"{self.word.word:#x}", "title": self.title, "steps": list(self.steps)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from corebraid.base.memory import PAGE_BYTES
@@ -11,7 +11,7 @@ from corebraid.names.threads import thread_at
 from corebraid.study.deadlocks import waits_of
 from corebraid.study.ended import end_place
 from corebraid.study.shared_rows import Access
-from emu.linux.tasks.waiting import Awaited, Waiting
+from emu.linux.tasks.waiting import Awaited, Waiting, cycle
 from isa.abi import LinuxAbi
 from isa.decoder import fault_decoder_of
 from isa.registry import isa_named, linux_abi_of
@@ -45,11 +45,12 @@ class Note:
 
 @dataclass(frozen=True)
 class Moment:
-    """title: with {word} for the name of `address`."""
+    """title: with {word} for the name of `address`. certain: it alone is why the run ended so."""
 
     address: int
     title: str
     steps: tuple[Access | Note, ...]
+    certain: bool = False
 
 
 def last_moments(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
@@ -65,16 +66,18 @@ def last_moments(recording: Recording, accesses: list[Access]) -> Iterator[Momen
         yield from _gone(recording, accesses)
 
 
-def _held(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment]:
-    """Mutexes of the deadlock: who took them, and what it did then."""
-    for one in waits:
+def _held(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]:
+    """Mutexes of the deadlock: who took them, and what it did then. Those of a cycle first."""
+    ring = set(cycle(waits))
+    for one in sorted(waits, key=lambda it: it.tid not in ring):
         address, owner = one.address, one.owner
         if one.what is not Awaited.MUTEX or address is None or owner is None:
             continue
         took = [a for a in accesses if a.word == address & -8 and a.who == owner and a.atomic and not a.old]
         tried = [a for a in accesses if a.word == address & -8 and a.who == one.tid and a.writes]
         if took and tried:
-            yield Moment(address, "the mutex {word}: taken, and waited for", (took[-1], tried[-1]))
+            steps, certain = (took[-1], tried[-1]), one.tid in ring
+            yield Moment(address, "the mutex {word}: taken, and waited for", steps, certain)
 
 
 def _missed(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment]:

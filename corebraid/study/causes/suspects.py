@@ -59,7 +59,8 @@ class Suspicion:
     """address: of the word that it is about. title, steps: in words. times: how often at these places.
     passed: in how many runs that passed it was too, of how many; None where there were none to compare
     with. event: the last of its steps that reads, None where none does. pcs: where the steps were. tried: the
-    run was made with these steps the other way round, and did not fail so."""
+    run was made with these steps the other way round, and did not fail so. certain: it is what the run ended
+    over."""
 
     address: int
     title: str
@@ -69,6 +70,7 @@ class Suspicion:
     event: str | None = None
     pcs: tuple[int, ...] = ()
     tried: bool = False
+    certain: bool = False
 
     def lines(self) -> list[str]:
         """For people."""
@@ -87,6 +89,7 @@ class Suspicion:
             "steps": list(self.steps),
             "times": self.times,
             "tried": self.tried,
+            "certain": self.certain,
             **compared,
         }
 
@@ -151,12 +154,24 @@ def suspicions(
         told = [_told(one, names) for one in rank(find_patterns(accesses), accesses) if one.score >= _LEAST]
     if (died_of := pointer_read(recording, accesses)) is not None:
         told.sort(key=lambda hint: hint.event != _name(died_of))
-    told = [_moment(one, names) for one in last_moments(recording, accesses)] + told
+    moments = list(last_moments(recording, accesses))
+    certain = [_moment(one, names) for one in moments if one.certain]
+    told = [_moment(one, names) for one in moments if not one.certain] + told
+    certain += pointer_first(told, None if died_of is None else _name(died_of), decisive)
     decided = [_decided(one, accesses) for one in decisive if one.title]
-    told = told or ([] if decided else [_stopped(one, names) for one in decisive[:1]])
-    known = [set(one.pcs) for one in decided]
+    told = told or ([] if decided or certain else [_stopped(one, names) for one in decisive[:1]])
+    known = [set(one.pcs) for one in (*certain, *decided)]
     others = [one for one in around_first(told, decisive) if set(one.pcs) not in known]
-    return [*decided, *others][:_MOST_TOLD]
+    return [*certain, *decided, *others][:_MOST_TOLD]
+
+
+def pointer_first(
+    told: list[Suspicion], died_of: str | None, decisive: Sequence[Decisive]
+) -> list[Suspicion]:
+    """The hint that says who wrote the pointer of a bad access, which is read at `died_of`, where it comes
+    before what decides: that is nothing but who takes a lock before whom. told: hints, it the first."""
+    found = told[:1] if died_of is not None and told and told[0].event == died_of else []
+    return found if all(one.of_libraries for one in decisive if one.title) else []
 
 
 def _decided(one: Decisive, accesses: Sequence[Access]) -> Suspicion:
@@ -202,7 +217,8 @@ def _moment(one: Moment, names: Names) -> Suspicion:
     title = one.title.format(word=names.word(one.address))
     accesses = [step for step in one.steps if isinstance(step, Access)]
     pcs = tuple(step.pc for step in one.steps)
-    return Suspicion(one.address, title, tuple(steps), event=_event(accesses), pcs=pcs)
+    event = _event(accesses)
+    return Suspicion(one.address, title, tuple(steps), event=event, pcs=pcs, certain=one.certain)
 
 
 def _event(steps: Sequence[Access]) -> str | None:

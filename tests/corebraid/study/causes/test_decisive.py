@@ -57,6 +57,20 @@ def test_what_runs_have_that_pass_is_not_preferred() -> None:
     assert [hint.name for hint in found] == ["alone", "other", "passed"]
 
 
+def test_who_wrote_the_pointer_comes_before_the_order_of_a_lock_alone() -> None:
+    """Of a bad access. One that is about data comes first."""
+    pointer, other = (suspects.Suspicion(0x10, "", (), event=event) for event in ("0:7", "1:9"))
+    lock = replace(at(1, 2), accesses=(access(1)._replace(caller=9), access(2)._replace(caller=9)), title="x")
+    lock = replace(lock, word=lock.accesses[0])
+    data = replace(at(1, 2), title="x")
+    assert suspects.pointer_first([pointer, other], "0:7", [lock]) == [pointer]
+    assert suspects.pointer_first([pointer, other], "0:7", [lock, data]) == []
+    assert suspects.pointer_first([other, pointer], "0:7", [lock]) == []
+    assert suspects.pointer_first([pointer, other], None, [lock]) == []
+    # What nobody has tried is nothing that decides.
+    assert suspects.pointer_first([pointer], "0:7", [replace(data, title="")]) == [pointer]
+
+
 def finding(hunted: Hunted) -> Finding:
     assert hunted.finding is not None
     return hunted.finding

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from corebraid.base.rows.event import READ, WRITE
-from corebraid.study.causes.last_moments import _missed
+from corebraid.base.rows.event import READ, RMW, WRITE
+from corebraid.study.causes.last_moments import _held, _missed
 from corebraid.study.shared_rows import Access
 from emu.linux.tasks.waiting import Awaited, Waiting
 
@@ -19,3 +19,23 @@ def test_one_of_two_variables_in_a_word() -> None:
     (moment,) = _missed([Waiting(1, "", Awaited.FUTEX)], made)
     assert moment.address == second
     assert [step.address for step in moment.steps if isinstance(step, Access)] == [second, second]
+
+
+def test_the_mutexes_of_a_circle_come_first_and_are_certain() -> None:
+    """Threads 1 and 2 have a mutex each and want the other's; 3 only waits for 1."""
+    first, second = 0x1000, 0x2000
+    made = [
+        Access(0, 1, 0, 5, 0x40, first, 4, RMW, 0, 1),
+        Access(1, 2, 1, 6, 0x50, second, 4, RMW, 0, 1),
+        Access(2, 3, 2, 7, 0x60, first, 4, RMW, 1, 2),
+        Access(3, 2, 1, 8, 0x70, first, 4, RMW, 2, 2),
+        Access(4, 1, 0, 9, 0x80, second, 4, RMW, 1, 2),
+    ]
+    waits = [
+        Waiting(3, "", Awaited.MUTEX, first, owner=1),
+        Waiting(2, "", Awaited.MUTEX, first, owner=1),
+        Waiting(1, "", Awaited.MUTEX, second, owner=2),
+    ]
+    found = list(_held(waits, made))
+    assert [(one.address, one.certain) for one in found] == [(first, True), (second, True), (first, False)]
+    assert all(not one.certain for one in _held(waits[:2], made))
