@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corebraid.names.event_names import EventName
 from corebraid.names.selection import AddressRange
@@ -46,7 +46,8 @@ class Part:
     """Bytes from `low` on that have the same writers. value: what they hold. name: in words. initial: whether
     nobody wrote them, in the order, and how sure that is, as in `Writer`. has_order: whether the region of
     the writer has an order. exact: whether these are all possible writers and no others; None: nobody asked.
-    reason: why not, or ''. mapped: the file that is there, or ''."""
+    reason: why not, or ''. mapped: the file that is there, or ''. nameless: of a Linux program, and nothing
+    has a name there."""
 
     low: int
     name: str
@@ -57,6 +58,7 @@ class Part:
     exact: bool | None
     reason: str
     mapped: str
+    nameless: bool = False
 
     def lines(self) -> list[str]:
         """For people."""
@@ -67,8 +69,7 @@ class Part:
             if one.stack is not None and len(one.stack.first) > 1:
                 found += [f"      {line}" for line in one.stack.lines(8)[1:]]
         if any(self.initial):
-            mapped = f" (of {self.mapped})" if self.mapped else ""
-            found.append(f"  {_mark(*self.initial)}nobody: as memory was when the recording began{mapped}")
+            found.append(f"  {_mark(*self.initial)}nobody: as memory was when the recording began{self._of}")
         if not self.has_order:
             found.append("  (the writer's region has no order: it is told core by core)")
         certain = len(self.writers) + bool(any(self.initial)) == 1
@@ -77,6 +78,14 @@ class Part:
         elif self.exact is False:
             found.append(f"  not settled: {self.reason or 'the time is over'}")
         return found
+
+    @property
+    def _of(self) -> str:
+        """What memory that is."""
+        if self.mapped:
+            return f" (of {self.mapped})"
+        nothing = self.nameless and not self.writers and not any(self.value)
+        return " (zeros; whether any was mapped there is not recorded)" if nothing else ""
 
     def facts(self) -> dict[str, object]:
         """As JSON."""
@@ -211,6 +220,7 @@ def _parts(
                 None if found is None else found.exact,
                 "" if found is None else found.reason,
                 mapped,
+                teller.program.linux and not teller.program.data_names.name(low),
             )
         )
     return parts
@@ -247,10 +257,4 @@ def _with_stacks(recording: Recording, teller: Teller, parts: list[Part]) -> lis
         stack = found.get(core, {}).get(count) if one.in_order else None
         return Writer(one.told, one.in_order, one.sure, stack)
 
-    return [
-        Part(
-            p.low, p.name, p.value, tuple(map(stacked, p.writers)), p.initial, p.has_order, p.exact, p.reason,
-            p.mapped,
-        )
-        for p in parts
-    ]  # fmt: skip
+    return [replace(part, writers=tuple(map(stacked, part.writers))) for part in parts]

@@ -259,10 +259,15 @@ def test_bad_questions(uts: Path, arguments: list[str], said: str) -> None:
     assert ran.err.count("\n") == 1
 
 
+def test_memory_that_a_linux_program_need_not_have(linux: Path) -> None:
+    ran = run("who-wrote", linux, "0xdead")
+    assert "nobody: as memory was when the recording began (zeros; whether any was mapped there" in ran.out
+
+
 def test_bytes_that_nobody_touched(uts: Path) -> None:
     ran = run("who-wrote", uts, "0x200000:4")
     assert ran.code == 0
-    assert "nobody: as memory was when the recording began" in ran.out
+    assert "nobody: as memory was when the recording began\n" in ran.out
     ran = run("history", uts, "0x200000:4")
     assert len(ran.out.splitlines()) == 1
     assert "4 bytes) holds 0 when the recording begins" in ran.out
