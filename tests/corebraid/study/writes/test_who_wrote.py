@@ -267,7 +267,7 @@ def test_memory_that_a_linux_program_need_not_have(linux: Path) -> None:
 def test_bytes_that_nobody_touched(uts: Path) -> None:
     ran = run("who-wrote", uts, "0x200000:4")
     assert ran.code == 0
-    assert "nobody: as memory was when the recording began\n" in ran.out
+    assert "nobody: as memory was when the recording began (of uts.elf)\n" in ran.out
     ran = run("history", uts, "0x200000:4")
     assert len(ran.out.splitlines()) == 1
     assert "4 bytes) holds 0 when the recording begins" in ran.out
