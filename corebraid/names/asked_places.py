@@ -14,9 +14,10 @@ import numpy as np
 
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase, shown
+from corebraid.names.debug_places import DebugPlaces
 from corebraid.names.program import GuestProgram
 from corebraid.names.selection import AddressRange
-from corebraid.names.symbols import several
+from corebraid.names.symbols import Symbol, several
 
 _MOST = (1 << 64) - 1
 #: No file's name that a line is asked of: symbols of libraries, distances, elements. A folder may have any.
@@ -36,7 +37,7 @@ class AskedPlaces:
     """Of the program of a recording."""
 
     def __init__(self, program: GuestProgram) -> None:
-        self._program = program
+        self._program, self._debug = program, DebugPlaces(program)
 
     def addresses(self, text: str, option: str = "addr") -> AddressRange:
         """From 'A:B' (B not included), or one place: a symbol alone, and a part of a variable, is all its
@@ -103,8 +104,8 @@ class AskedPlaces:
                 raise _no_such(text, Option("function", text), "give the name of a function")
             start = int(symbols.address[index[0]])
             return (AddressRange(start, start + symbols.size(int(index[0]))),)
-        whole = symbols.named(text)
         clones = symbols.clones(text)
+        whole = symbols.named(text) if clones else self._symbol(text)
         if whole is None and not clones:
             raise _no_such(text, Option("function", text), _FUNCTIONS)
         return tuple(
@@ -113,7 +114,7 @@ class AskedPlaces:
 
     def _place(self, text: str, whole: str, option: str) -> AddressRange:
         """One place, without a colon."""
-        symbol = self._program.symbols.named(text)
+        symbol = self._symbol(text)
         if symbol is not None:
             return AddressRange(symbol.address, symbol.address + max(symbol.size, 1))
         value = _number(text)
@@ -130,6 +131,9 @@ class AskedPlaces:
                 return AddressRange(low, low + 1)
         raise _no_such(text, Option(option, whole), _REMEDY)
 
+    def _symbol(self, text: str) -> Symbol | None:
+        return self._program.symbols.named(text) or self._debug.named(text)
+
     def _line(self, text: str) -> list[tuple[int, int]] | None:
         """The code of 'file.c:22', ascending; None: that is no line. Raises UsageError if there is no code of
         it, or several files are called so."""
@@ -139,10 +143,12 @@ class AskedPlaces:
         file, number = found["file"], int(found["line"])
         if self._program.data_names.place(file) is not None:
             return None
-        spans = [one for one in self._program.lines.of_line(number) if _is_called(one[0], file)]
+        known = (self._program.lines.of_line, self._debug.of_line)
+        each = ([one for one in of_line(number) if _is_called(one[0], file)] for of_line in known)
+        spans = next(filter(None, each), [])
         if not spans:
-            known = self._program.lines.known
-            remedy = "give a line that 'corebraid trace' shows" if known else "the program has no lines (-g)"
+            shows = self._program.lines.known
+            remedy = "give a line that 'corebraid trace' shows" if shows else "the program has no lines (-g)"
             raise UsageError(f"no code of the line {shown(text)}", remedy=remedy)
         names = {name: low for name, low, _ in reversed(spans)}
         if len(names) > 1:

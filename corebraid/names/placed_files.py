@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -35,3 +35,11 @@ class PlacedFiles:
         if index < 0 or address >= self._placed[index].end:
             return None
         return self._placed[index]
+
+    def one_of_each(self) -> Iterator[PlacedPart]:
+        """A part of each file, of all places where that is mapped."""
+        met = set[tuple[int, int]]()
+        for one in self._placed:
+            if (id(one.raw), one.bias) not in met:
+                met.add((id(one.raw), one.bias))
+                yield one

@@ -12,8 +12,11 @@ import pytest
 from cli_factory import ROOT, elf, record
 from stack_factory import compiled, elf_with, needs_gcc
 
+from corebraid.base.errors import UsageError
+from corebraid.names.asked_places import AskedPlaces
 from corebraid.names.debug_files import DebugFiles, build_id, debug_link
 from corebraid.names.placed_files import PlacedPart
+from corebraid.names.program import GuestProgram
 from corebraid.study.stacks import stack_at_end
 from recorder.files.reader import Recording
 
@@ -132,3 +135,14 @@ def test_a_stack_has_names_and_lines_from_there(
     stack = stack_at_end(tmp_path / "rec", Recording.open(tmp_path / "rec").manifest)
     assert stack is not None
     assert stack.first[0].text().startswith("#0 leaf")
+    # What is shown is accepted.
+    recording = Recording.open(tmp_path / "rec")
+    asked = AskedPlaces(GuestProgram.of(recording.path, recording.manifest))
+    at = stack.first[0].pc
+    for places in (asked.function("leaf"), asked.instruction("small.c:1")):
+        assert any(one.low <= at < one.high for one in places)
+    assert asked.instruction(stack.first[0].name)[0].low == at
+    with pytest.raises(UsageError, match="no code of the line"):
+        asked.instruction("small.c:9")
+    with pytest.raises(UsageError, match="no such address or symbol"):
+        asked.function("nobody")
