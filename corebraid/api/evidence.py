@@ -71,19 +71,23 @@ def slices(
     limit: int = 18,
     every: bool = False,
     replay: bool = False,
+    parallel: int | None = None,
     progress: Callable[[int], None] = ignore,
 ) -> Slices:
     """Search the slices of LightPlay's evidence for their orders (record with evidence="slices").
 
     backend: "auto", "cpu", "cuda" or "cut". limit: racing accesses that "cpu" and "cuda" take in one piece.
     every: try every interleaving, as the paper does. replay: execute their instructions in the orders found.
-    progress: called with the instructions replayed. Raises UsageError, FormatError, Divergence.
+    parallel: so, but cores wait for nothing but the slices' minimal constraints, and who of the others goes
+    on is drawn with this seed. progress: called with the instructions replayed. Raises UsageError,
+    FormatError, Divergence.
     """
     from corebraid.study.evidence.slices import Slices
 
     opened = open_recording(recording)
     settings = _settings(backend, limit, every)
-    return Slices(opened, *_survey(opened, settings, None, progress, replay=replay), backend)
+    made = _survey(opened, settings, None, progress, replay=replay, parallel=parallel)
+    return Slices(opened, *made, backend)
 
 
 def one_slice(
@@ -94,6 +98,7 @@ def one_slice(
     limit: int = 18,
     every: bool = False,
     replay: bool = False,
+    parallel: int | None = None,
     progress: Callable[[int], None] = ignore,
 ) -> OneSlice:
     """One slice in full. Options: as in `slices`. Raises UsageError if there is none of this number, or it
@@ -102,7 +107,7 @@ def one_slice(
 
     opened = open_recording(recording)
     settings = _settings(backend, limit, every)
-    report, executed = _survey(opened, settings, number, progress, replay=replay)
+    report, executed = _survey(opened, settings, number, progress, replay=replay, parallel=parallel)
     if report.shown is not None:
         return OneSlice(opened, number, report.shown, executed)
     if number >= report.entries:
@@ -126,19 +131,27 @@ def _survey(
     progress: Callable[[int], None],
     *,
     replay: bool,
+    parallel: int | None,
 ) -> tuple[Report, Executed | None]:
     """What became of slices, and of executing those that have an order, or the one of that number."""
     from solver.evidence.lightplay.execute import Plan, execute, plan_of
+    from solver.evidence.lightplay.parallel import InParallel
     from solver.evidence.lightplay.report import survey
 
+    check_whole("parallel", parallel, 0)
     plans, n_cores = list[Plan | None](), recording.manifest.n_cores
+    replay, at_once = replay or parallel is not None, InParallel(parallel or 0, settings.nodes)
 
     def keep(decided: Decided, events: Any) -> None:
         if replay and decided.order.size and number in (None, decided.problem.number):
-            plans.append(plan_of(decided, events, n_cores))
+            chosen = decided if parallel is None else at_once.ordered(decided, events)
+            plans.append(plan_of(chosen, events, n_cores))
 
     report = survey(recording, settings, number, lambda _, count: progress(count), also=keep)
-    return report, execute(recording, plans) if replay else None
+    executed = execute(recording, plans) if replay else None
+    if executed is not None:
+        executed.steps = at_once.steps
+    return report, executed
 
 
 def opr(

@@ -35,10 +35,17 @@ if TYPE_CHECKING:
 )
 @click.option("--every", is_flag=True, help="cpu: try every interleaving, as the paper does; pass none over.")
 @click.option("--replay", is_flag=True, help="Execute the instructions of slices in the orders found.")
+@click.option(
+    "--parallel",
+    type=Whole(0),
+    metavar="SEED",
+    help="Replay with cores that wait for constraints alone; who goes on is drawn with this seed.",
+)
 @json_option
 def command(
-    recording: Path, backend: str, number: int | None, limit: int, every: bool, replay: bool, as_json: bool
-) -> int:
+    recording: Path, backend: str, number: int | None, limit: int, every: bool, replay: bool,
+    parallel: int | None, as_json: bool,
+) -> int:  # fmt: skip
     """Search the slices of REC for their orders and report how that went.
 
     A recording with evidence slices (record --evidence slices) is cut into slices of so many shared accesses.
@@ -54,6 +61,9 @@ def command(
     instruction with racing accesses, which is executed in the order found, and finds in memory what those
     before it have left there. It must do what it did in the run.
 
+    --parallel SEED is a replay by several processors at once: in each slice a core waits for nothing but the
+    fewest constraints. Here cores take turns, so who of the others goes on is drawn; any seed must do.
+
     Exit code 1 when slices have no order: nothing explains their evidence, or the search was too large.
 
     \b
@@ -63,17 +73,20 @@ def command(
       corebraid slices REC
       corebraid slices REC --slice 12
       corebraid slices REC --replay
+      corebraid slices REC --parallel 7
       corebraid slices REC --backend cpu --every --json
     """
     console.announce_compilation()
     from corebraid.api.evidence import one_slice, slices
 
-    how: dict[str, Any] = {"backend": backend, "limit": limit, "every": every}
+    how: dict[str, Any] = {
+        "backend": backend, "limit": limit, "every": every, "replay": replay, "parallel": parallel,
+    }  # fmt: skip
     with console.progress("instructions") as show:
         if number is not None:
-            one = one_slice(recording, number, replay=replay, **how, progress=show)
+            one = one_slice(recording, number, **how, progress=show)
         else:
-            found = slices(recording, replay=replay, **how, progress=show)
+            found = slices(recording, **how, progress=show)
     if number is not None:
         if as_json:
             console.facts(one.facts())
@@ -141,10 +154,13 @@ def _show_one(one: OneSlice) -> None:
 def _show_executed(done: Executed) -> None:
     others = ((done.agents, "accesses of agents"), (done.fetches, "fetches of code"))
     more = "".join(f", {n:,} {what}" for n, what in others if n)
+    order = "as constraints let them" if done.steps else "in the orders found"
     click.echo(
-        f"replayed: {done.slices:,} slices, {done.instructions:,} instructions executed in the orders found"
+        f"replayed: {done.slices:,} slices, {done.instructions:,} instructions executed {order}"
         f"{more}; {done.accesses:,} racing accesses are those of the run"
     )
+    if done.steps:
+        click.echo(f"          all of them would take {done.steps:,} steps on as many processors as cores")
     click.echo(
         f"          {done.given:,} bytes came from the slices' memory; {done.retired:,} instructions in all"
     )
