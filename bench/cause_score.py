@@ -1,6 +1,6 @@
 """How often a hunt names the true cause: programs with a known bug, whose lines that make it are marked.
 
-    python -m bench.cause_score [--part seen|blind|fresh|unseen|later|all] [--flags="-O1"]
+    python -m bench.cause_score [--part seen|blind|fresh|unseen|later|further|all] [--flags="-O1"]
         [--programs NAME,...] [--keep FOLDER] [--reduce-time S] [--twins]
 
 Needs gcc. Each program of bench/causes is built, hunted with `corebraid hunt`, and each hint is held against
@@ -30,7 +30,7 @@ from bench.report import Column, Table, publish
 CAUSES = Path(__file__).with_name("causes")
 _MARK, _HEAD = "// CAUSE", re.compile(r"/\* class: (.*?); fails by: ([^;]+); cause: (.*?) \*/", re.DOTALL)
 _RUNS = 300
-PARTS = ("seen", "blind", "fresh", "unseen", "later")
+PARTS = ("seen", "blind", "fresh", "unseen", "later", "further")
 
 
 @dataclass(frozen=True)
