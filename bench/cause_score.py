@@ -28,8 +28,9 @@ from rich.console import Console
 from bench.report import Column, Table, publish
 
 CAUSES = Path(__file__).with_name("causes")
-_MARK, _HEAD = "// CAUSE", re.compile(
-    r"/\* class: (.*?);[\s*]+fails by: ([^;]+);[\s*]+cause: (.*?) \*/", re.DOTALL
+_MARK, _HEAD = (
+    "// CAUSE",
+    re.compile(r"/\* class: (.*?);[\s*]+fails by: ([^;]+);[\s*]+cause: (.*?) \*/", re.DOTALL),
 )
 _RUNS = 300
 PARTS = ("seen", "blind", "fresh", "unseen", "later", "further")
