@@ -61,18 +61,21 @@ class AskedPlaces:
 
     def bytes_of(self, text: str, most: int) -> AddressRange:
         """From 'PLACE' or 'PLACE:BYTES', as `addresses` of one place. most: bytes. Raises UsageError."""
-        line = self._line(text)
-        found = None if line is None else _whole(line, text)
-        if found is None:
+        line, head, tail = self._line(text), *text.rpartition(":")[::2]
+        if line is not None:
+            found, rest = _whole(line, text), list[str]()
+        elif _LINE.fullmatch(head) and (line := self._line(head)) is not None:
+            found, rest = _whole(line, head), [tail]
+        else:
             first, *rest = _COLON.split(text, maxsplit=1)
             found = self._place(first, text, "place")
-            if rest:
-                length = _number(rest[0])
-                if length is None or not length or found.low + length > _MOST:
-                    raise UsageError(
-                        "not a number of bytes", found=repr(rest[0]), remedy="write PLACE or PLACE:BYTES"
-                    )
-                found = AddressRange(found.low, found.low + length)
+        if rest:
+            length = _number(rest[0])
+            if length is None or not length or found.low + length > _MOST:
+                raise UsageError(
+                    "not a number of bytes", found=repr(rest[0]), remedy="write PLACE or PLACE:BYTES"
+                )
+            found = AddressRange(found.low, found.low + length)
         if found.high - found.low > most:
             raise UsageError(
                 "too many bytes",

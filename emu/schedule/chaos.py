@@ -24,9 +24,9 @@ _GRAINS = (1, 2, 4, 12)
 _EVEN, _STARVE, _RUSH = 3, 3, 2
 #: Naps that are planned in a run, as powers of two; instructions of one, as powers of two.
 _NAPS_BITS, _NAP_BITS = (0, 4), (6, 12)
-#: From here on a rest lasts until nobody else can run, but no more than so many instructions over all cores:
-#: who spins until the one that rests has done something could run for ever.
-_HELD, _PATIENCE = 1 << 62, 1 << 20
+#: From here on a rest lasts until nobody else can run, but no more than so many instructions over all cores,
+#: and yields: who spins until the one that rests has done something could run for ever.
+_HELD, _PATIENCE, _YIELDS = 1 << 62, 1 << 20, 1 << 11
 
 
 class Chaos(Runner):
@@ -52,8 +52,9 @@ class Chaos(Runner):
         self._last = self._stayed = -1
         #: Tasks that rest, and the instruction count, over all cores, until which they do.
         self._resting: dict[int, int] = {}
-        #: Since when those rest that wait until nobody else can run.
-        self._since: dict[int, int] = {}
+        #: Since which instruction, and which yield, those rest that wait until nobody else can run.
+        self._since: dict[int, tuple[int, int]] = {}
+        self._yields = 0
         self._long_naps = 0
         self._total = self._events = 0
         # A run is fine or coarse on the whole: bugs differ in how long somebody must stand still.
@@ -85,6 +86,7 @@ class Chaos(Runner):
     def yielded(self, who: int) -> None:
         """It does not go on at once."""
         self._stayed = -1
+        self._yields += 1
 
     def take_over(self, names: Sequence[int]) -> None:
         """They do not begin."""
@@ -107,14 +109,17 @@ class Chaos(Runner):
         return chosen
 
     def _hold(self, who: int, until: int) -> None:
-        self._resting[who], self._since[who] = until, self._total
+        self._resting[who], self._since[who] = until, (self._total, self._yields)
 
     def _rests(self, who: int) -> bool:
         until = self._resting.get(who, 0)
-        if until >= _HELD and self._total - self._since[who] > _PATIENCE:
+        if until < _HELD:
+            return until > self._total
+        total, yields = self._since[who]
+        if self._total - total > _PATIENCE or self._yields - yields > _YIELDS:
             del self._resting[who]
             return False
-        return until > self._total
+        return True
 
     def _account(self, events: int) -> None:
         """Events since the last slice were its task's, which may be due for a nap: for a time, or until

@@ -140,6 +140,23 @@ def test_chaos_lets_nobody_spin_for_ever() -> None:
     assert longest > 1 << 20
 
 
+def test_chaos_lets_nobody_yield_for_ever() -> None:
+    """As above; but the first task yields after every few instructions, long before it has made many."""
+    longest = 0
+    for seed in range(60):
+        chaos, counts, events, yields = Chaos(seed, loop_and_end(40)), [0, 0], 0, 0
+        while counts[1] == 0:
+            piece = chaos.next([0, 1] if events > 3 else [0], counts, events, [7, 8])
+            counts[piece.core] += 13
+            events += 1
+            if piece.core == 0:
+                chaos.yielded(7)
+                yields += 1
+            assert yields < 1 << 12, f"seed {seed}"
+        longest = max(longest, yields)
+    assert longest > 1 << 10
+
+
 def test_chaos_starves() -> None:
     """In some runs one task makes all its events while another, which has begun, makes none."""
     starved = 0

@@ -22,6 +22,8 @@ _FEW = 6
 _TOGETHER = 12
 #: Seconds that a run takes at least.
 _QUICK = 0.002
+#: Of so many times as many schedules as there is time for those that are tried are spread.
+_SPREAD = 16
 #: Of the time that is left, the part that may be spent on schedules with fewer preemptions.
 _SHARE = 0.5
 
@@ -204,10 +206,9 @@ class Reducing:
             most = int((self._trials.left - least) / max(self._trials.seconds_of_one, _QUICK))
             every = (one for base in level for one in self._one_more(base, depth))
             # There may be millions of them.
-            following = list(islice(every, max(most, 1)))
-            whole = next(every, None) is None
-            if depth and not whole:
-                return False
+            following = list(islice(every, _SPREAD * max(most, 1)))
+            whole = len(following) <= most and next(every, None) is None
+            following = following[:: -(-len(following) // max(most, 1))] if following else []
             between = {(one.who, one.to) for one in self._best.switches}
             between |= {(to, who) for who, to in between}
             following.sort(key=lambda one: (one[-1].who, one[-1].to) not in between)

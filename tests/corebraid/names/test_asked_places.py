@@ -52,6 +52,12 @@ def test_lines_are_their_code(program: GuestProgram) -> None:
         }
         assert expected <= inside
         assert all(program.lines.at(pc) == line for pc in inside)
+        if len(spans) == 1:
+            low = spans[0].low
+            assert places.bytes_of(f"{line}:3", 8) == AddressRange(low, low + 3)
+    for text in (f"{line}:0", f"{line}:x"):
+        with pytest.raises(UsageError, match="not a number of bytes"):
+            places.bytes_of(text, 8)
     with pytest.raises(UsageError, match="no code of the line"):
         places.instruction("bug_atomicity.c:9999")
 
