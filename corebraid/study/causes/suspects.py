@@ -13,7 +13,7 @@ from corebraid.names.inlined_calls import InlinedCalls
 from corebraid.names.program import GuestProgram
 from corebraid.names.threads import thread_name
 from corebraid.study.causes import encounters, patterns
-from corebraid.study.causes.bad_pointer import pointer_read
+from corebraid.study.causes.bad_pointer import pointer_read, seen_write, usual_write
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import Decisive, around_first
 from corebraid.study.causes.last_moments import Moment, last_moments
@@ -154,6 +154,9 @@ def suspicions(
         told = [_told(one, names) for one in rank(find_patterns(accesses), accesses) if one.score >= _LEAST]
     if (died_of := pointer_read(recording, accesses)) is not None:
         told.sort(key=lambda hint: hint.event != _name(died_of))
+        own = pointer_read(recording, accesses, own=True)
+        if own is not None and not any(hint.event in (_name(died_of), _name(own)) for hint in told):
+            told.insert(0, _pointer(own, accesses, passed, names))
     moments = list(last_moments(recording, accesses))
     certain = [_moment(one, names) for one in moments if one.certain]
     told = [_moment(one, names) for one in moments if not one.certain] + told
@@ -172,6 +175,18 @@ def pointer_first(
     before what decides: that is nothing but who takes a lock before whom. told: hints, it the first."""
     found = told[:1] if died_of is not None and told and told[0].event == died_of else []
     return found if all(one.of_libraries for one in decisive if one.title) else []
+
+
+def _pointer(read: Access, accesses: Sequence[Access], passed: Sequence[Passed], names: Names) -> Suspicion:
+    """Of a bad access whose pointer comes from where nothing else looks suspicious."""
+    wrote, usual = seen_write(read, accesses), usual_write(read, [run.accesses for run in passed])
+    steps = [names.access(one) for one in (wrote, read) if one is not None]
+    if usual is not None:
+        steps.append(f"runs that passed have mostly read there what is written at {names.called(*usual)}")
+    says = "read before anybody had written it" if wrote is None else "read here"
+    title = f"{names.word(read.address)}: the pointer of the bad access, {says}"
+    pcs = tuple(one.pc for one in (wrote, read) if one is not None)
+    return Suspicion(read.word, title, tuple(steps), event=_name(read), pcs=pcs)
 
 
 def _decided(one: Decisive, accesses: Sequence[Access]) -> Suspicion:

@@ -39,6 +39,8 @@ HEAP = 0x100005000
         (0x8, [access(1, 0, size=4)], None),
         (HEAP + 4096, [access(1, HEAP)], None),
         (None, [access(1, 0)], None),
+        # A small number is no pointer.
+        (0x60, [access(1, 0), access(2, 0x58)], 1),
     ],
 )
 def test_which_read_it_was(
@@ -49,6 +51,28 @@ def test_which_read_it_was(
     monkeypatch.setattr(bad_pointer, "thread_at", lambda _, core, count: core)
     read = pointer_read(recording, accesses)
     assert (None if read is None else read.at) == found
+
+
+def test_of_the_programs_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording: Any = SimpleNamespace(
+        manifest=SimpleNamespace(end=SimpleNamespace(address=8, core=7, count=9))
+    )
+    monkeypatch.setattr(bad_pointer, "thread_at", lambda _, core, count: core)
+    accesses = [access(1, 0), access(2, 0)._replace(caller=0x99)]
+    found = [pointer_read(recording, accesses, own=own) for own in (False, True)]
+    assert [one.at for one in found if one is not None] == [2, 1]
+
+
+def test_what_it_saw_and_what_it_mostly_sees() -> None:
+    """Of a pointer that threads 1 and 2 write at different places."""
+    read = access(5, 0)
+    early, late = (read._replace(at=at, kind=WRITE, pc=at, who=1) for at in (2, 4))
+    assert bad_pointer.seen_write(read, [early, late, read, read._replace(at=9, kind=WRITE)]) == late
+    assert bad_pointer.seen_write(read, [early._replace(address=0x40), read]) is None
+    runs = [[early, read], [early, late, read], [late, read, read], [read]]
+    assert bad_pointer.usual_write(read, runs) == (4, 0)
+    assert bad_pointer.usual_write(read, [[read], [read], [early, read]]) is None
+    assert bad_pointer.usual_write(read, [[early, read._replace(pc=1)]]) is None
 
 
 @pytest.mark.soak
@@ -71,5 +95,9 @@ def test_its_hint_comes_first(small: Hunted, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(suspects, "novelties", misled)
     pcs = (access(1, 0).pc, read.pc)
     assert first() != pcs
-    monkeypatch.setattr(suspects, "pointer_read", lambda *_: read)
+    monkeypatch.setattr(suspects, "pointer_read", lambda *_, own=False: read)
     assert first() == pcs
+    # One that no hint is about is told by itself, first.
+    alone = access(4, 0)
+    monkeypatch.setattr(suspects, "pointer_read", lambda *_, own=False: alone)
+    assert first() == (alone.pc,)
