@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import INPUT, INPUT_CALL
@@ -23,11 +24,13 @@ from recorder.replay.pause import CoreState, states_at
 _TAKING = {"munmap", "mremap", "mprotect"}
 #: Of the signals that such an access has, the exit codes; and rights that mprotect may leave (PROT_EXEC).
 _BAD_ACCESS, _NO_RIGHTS = (128 + 7, 128 + 11), (0, 4)
+#: In the names of functions that wait for a condition variable, and that wake one who does.
+_WAITS, _SIGNALS = "!pthread_cond_", "!pthread_cond_signal"
 #: Addresses below are no memory's.
 _LEAST_ADDRESS = 1 << 16
 _MOST_CALLS = 8
-#: Shared reads that a thread made last, of which one may have decided that it waits.
-_MOST_READS = 16
+#: Shared reads that a thread made last, of which one may have decided that it waits; of these the very last.
+_MOST_READS, _FEW_READS = 16, 4
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,18 @@ class Moment:
     certain: bool = False
 
 
-def last_moments(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:
-    """What there is to say of how the recording ended. Raises FormatError, Divergence."""
+def last_moments(
+    recording: Recording, accesses: list[Access], name: Callable[[int], str] = lambda pc: ""
+) -> Iterator[Moment]:
+    """What there is to say of how the recording ended. name: of the function at a place. Raises FormatError,
+    Divergence."""
     end = recording.manifest.end
     if end is None or not recording.manifest.linux:
         return
     if end.reason == "deadlock":
         waits = waits_of(end)
         yield from _held(waits, accesses)
+        yield from _passed_over(waits, accesses, name)
         yield from _missed(waits, accesses)
     elif end.reason == "signal" and end.exit_code in _BAD_ACCESS:
         yield from _gone(recording, accesses)
@@ -78,6 +85,37 @@ def _held(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]:
         if took and tried:
             steps, certain = (took[-1], tried[-1]), one.tid in ring
             yield Moment(address, "the mutex {word}: taken, and waited for", steps, certain)
+
+
+def _passed_over(
+    waits: Iterable[Waiting], accesses: list[Access], name: Callable[[int], str]
+) -> Iterator[Moment]:
+    """Condition variables that were signalled while a thread waited for them that waits for ever now, though
+    what it had looked at is not what it was."""
+    told = set[tuple[int, int]]()
+    for waiter in (one.tid for one in waits):
+        mine = [a for a in accesses if a.who == waiter]
+        made = list(takewhile(lambda a, last=mine[-1:]: a.caller == last[0].caller != 0, reversed(mine)))  # type: ignore[misc]
+        # From its first indivisible access there on it is counted among those that wait.
+        counted = next((a for a in reversed(made) if a.atomic and _WAITS in name(a.pc)), None)
+        if counted is None or not _looks_other(mine, accesses):
+            continue
+        words = {a.word for a in made}
+        later = [a for a in accesses if a.at > counted.at and a.who != waiter and a.word in words]
+        signals = [a for a in later if _SIGNALS in name(a.pc)]
+        if signals and (call := (signals[-1].who, signals[-1].caller)) not in told:
+            told.add(call)
+            title = "{word}: signalled while this thread waited for it, but another one was woken"
+            yield Moment(signals[-1].address, title, (counted, signals[-1]))
+
+
+def _looks_other(mine: list[Access], accesses: list[Access]) -> bool:
+    """Whether something that a thread read last is another now."""
+    for read in [a for a in mine if a.reads and not a.caller][-_FEW_READS:]:
+        writes = [a for a in accesses if a.at > read.at and a.writes and a.overlaps(read)]
+        if writes and writes[-1].who != read.who and writes[-1].new != read.new:
+            return True
+    return False
 
 
 def _missed(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment]:

@@ -157,7 +157,7 @@ def suspicions(
         own = pointer_read(recording, accesses, own=True)
         if own is not None and not any(hint.event in (_name(died_of), _name(own)) for hint in told):
             told.insert(0, _pointer(own, accesses, passed, names))
-    moments = list(last_moments(recording, accesses))
+    moments = list(last_moments(recording, accesses, program.symbols.name))
     certain = [_moment(one, names) for one in moments if one.certain]
     told = [_moment(one, names) for one in moments if not one.certain] + told
     certain += pointer_first(told, None if died_of is None else _name(died_of), decisive)
