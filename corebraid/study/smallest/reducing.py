@@ -32,7 +32,9 @@ class Claim(Enum):
     """What is known of a number of preemptions, and how it is said."""
 
     NONE = "it fails without any preemption"
-    FEWEST = "none of the {others} schedules with fewer preemptions fails so"
+    FEWEST = (
+        "none of the {others} schedules with fewer preemptions, and at most one other switch more, fails so"
+    )
     MINIMAL = (
         "1-minimal: without any one of them it does not fail so, and of those with fewer preemptions none of "
         "{others} that were tried does"
@@ -117,6 +119,9 @@ class Reducing:
         self._subsets()
         # That each matters is worth more than that there are none with fewer, which can take all the time.
         self._settle()
+        if not self._best.preemptions:
+            self._claim = Claim.NONE
+            return
         before = self._best.switches
         complete = self._search()
         if self._best.switches != before:
