@@ -144,8 +144,8 @@ def _survey(
 
     def keep(decided: Decided, events: Any) -> None:
         if replay and decided.order.size and number in (None, decided.problem.number):
-            chosen = decided if parallel is None else at_once.ordered(decided, events)
-            plans.append(plan_of(chosen, events, n_cores))
+            plan = plan_of if parallel is None else at_once.plan
+            plans.append(plan(decided, events, n_cores))
 
     report = survey(recording, settings, number, lambda _, count: progress(count), also=keep)
     executed = execute(recording, plans) if replay else None

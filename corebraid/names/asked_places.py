@@ -108,7 +108,7 @@ class AskedPlaces:
             start = int(symbols.address[index[0]])
             return (AddressRange(start, start + symbols.size(int(index[0]))),)
         clones = symbols.clones(text)
-        whole = symbols.named(text) if clones else self._symbol(text)
+        whole = symbols.named(text) or (None if clones else self._debug.named(text))
         if whole is None and not clones:
             raise _no_such(text, Option("function", text), _FUNCTIONS)
         return tuple(
@@ -117,9 +117,9 @@ class AskedPlaces:
 
     def _place(self, text: str, whole: str, option: str) -> AddressRange:
         """One place, without a colon."""
-        symbol = self._symbol(text)
+        symbol = self._program.symbols.named(text)
         if symbol is not None:
-            return AddressRange(symbol.address, symbol.address + max(symbol.size, 1))
+            return _of_symbol(symbol)
         value = _number(text)
         if value is not None and value <= _MOST:
             return AddressRange(value, value + 1)
@@ -132,10 +132,10 @@ class AskedPlaces:
             low = self._place(name, whole, option).low + offset
             if low <= _MOST:
                 return AddressRange(low, low + 1)
+        # Last, since files of debug information are large.
+        if (symbol := self._debug.named(text)) is not None:
+            return _of_symbol(symbol)
         raise _no_such(text, Option(option, whole), _REMEDY)
-
-    def _symbol(self, text: str) -> Symbol | None:
-        return self._program.symbols.named(text) or self._debug.named(text)
 
     def _line(self, text: str) -> list[tuple[int, int]] | None:
         """The code of 'file.c:22', ascending; None: that is no line. Raises UsageError if there is no code of
@@ -159,6 +159,10 @@ class AskedPlaces:
                 "several files of that name", [(f"{n}:{number}", a) for n, a in names.items()], text
             )
         return _joined((low, high) for _, low, high in spans)
+
+
+def _of_symbol(symbol: Symbol) -> AddressRange:
+    return AddressRange(symbol.address, symbol.address + max(symbol.size, 1))
 
 
 def _whole(spans: list[tuple[int, int]], text: str) -> AddressRange:

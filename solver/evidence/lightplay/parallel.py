@@ -16,7 +16,7 @@ import numpy as np
 
 from solver.evidence.lightplay.constraints import dependent
 from solver.evidence.lightplay.decide import Decided
-from solver.evidence.lightplay.execute import instruction_of
+from solver.evidence.lightplay.execute import Plan, instruction_of, plan_of
 from solver.evidence.lightplay.report import constraints_of
 from solver.evidence.lightplay.slice_problem import SliceProblem
 
@@ -97,15 +97,16 @@ def _by_need(problem: SliceProblem, waits: Waits) -> list[int]:
 
 
 class InParallel:
-    """Orders of slices, one after the other. seed: of who goes on. steps: of all slices so far, see
-    `steps_of`."""
+    """Plans of slices, one after the other. seed: of who goes on. steps: of all slices so far that can be
+    executed, see `steps_of`."""
 
     def __init__(self, seed: int, nodes: int) -> None:
         self._seed, self._nodes, self.steps = seed, nodes, 0
 
-    def ordered(self, decided: Decided, events: Any) -> Decided:
-        """See `at_random`."""
+    def plan(self, decided: Decided, events: Any, n_cores: int) -> Plan | None:
+        """As `plan_of`, in an order of `at_random`."""
         waits = Waits.of(decided, self._nodes)
-        self.steps += steps_of(decided.problem, waits)
         draw = random.Random(f"parallel/{self._seed}/{decided.problem.number}")
-        return at_random(decided, events, waits, draw)
+        found = plan_of(at_random(decided, events, waits, draw), events, n_cores)
+        self.steps += 0 if found is None else steps_of(decided.problem, waits)
+        return found

@@ -48,15 +48,17 @@ def needs(one: Decided, waits: Waits) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_any_order_that_waits_for_constraints_replays(uts: tuple[Recording, Kept], seed: int) -> None:
     recording, kept = uts
-    at_once, orders = InParallel(seed, NODES), list[tuple[Decided, Any]]()
+    n_cores, draw, orders = recording.manifest.n_cores, random.Random(seed), list[tuple[Decided, Any]]()
     for one, events in kept:
-        orders.append((at_once.ordered(one, events), events))
+        orders.append((at_random(one, events, Waits.of(one, NODES), draw), events))
         place = np.argsort(orders[-1][0].order)
         assert sorted(place.tolist()) == list(range(one.problem.n))
         assert all(place[first] < place[second] for first, second in needs(one, Waits.of(one, NODES)))
-    done = replayed(recording, orders)
-    assert (done.slices + done.parted, done.parted) == (len(kept), 0)
-    assert done.accesses == sum(one.problem.n for one, _ in kept) > at_once.steps > 0
+    at_once = InParallel(seed, NODES)
+    plans = [at_once.plan(one, events, n_cores) for one, events in kept]
+    for done in (replayed(recording, orders), execute(recording, plans)):
+        assert (done.slices, done.parted) == (len(kept), 0)
+        assert done.accesses == sum(one.problem.n for one, _ in kept) > at_once.steps > 0
     pairs = zip(kept, orders, strict=True)
     assert sum(not np.array_equal(one.order, other.order) for (one, _), (other, _) in pairs) > 0
 
