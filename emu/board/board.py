@@ -15,7 +15,7 @@ from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import EVENT
 from emu.board.config import MachineConfig
 from emu.board.faults import Fault
-from emu.board.stretch import Calm, Ran, fastest, run_slices
+from emu.board.stretch import Calm, Ran, fastest, limits_of, run_moods, run_slices
 from emu.board.watcher import Watcher
 from emu.bus.commit import commit_between_slices, commit_core, commit_step
 from emu.bus.lines import forget_pages
@@ -46,7 +46,7 @@ from emu.native.state import (
     address_of,
     words_of,
 )
-from emu.schedule.policy import Scheduler, Slice
+from emu.schedule.policy import Ahead, Moods, Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
 from emu.schedule.stepped import Stepped
 from isa.decoded import Block
@@ -57,6 +57,8 @@ _AGENT_ROWS = 1 << 14
 #: What agents may add between two looks at how full their buffer is: the words of a page.
 AGENT_SLACK = 1 << 10
 _MOST_CORES = 64
+#: Of one stretch, of those that are chosen one by one.
+_MOST_SLICES = 256
 
 
 class Stopped(Enum):
@@ -195,35 +197,29 @@ class Board:
         if (calm := self.calm()) is None:
             return None
         lone = ahead.lone if len(runnable) == 1 else 1
-        clock = min(room.clock, calm.clock)
-        limits = np.array(
-            [lone, room.longest, max(0, room.instructions - total), clock, room.events, *calm.counts],
-            np.uint64,
-        )
-        ran = self._run_slices(ahead.rows, runnable, limits, calm.words)
-        done = len(ran.slices)
-        ahead.use(done + (ran.core >= 0))
+        ran = self._run_ahead(ahead, runnable, limits_of(room, calm, total, lone))
+        ahead.use(len(ran.slices) + (ran.core >= 0))
         self.slices_ran()
         self.watcher.slices_ran(ran.slices)
         if ran.core < 0:
             return int(ran.slices[-1, 0])
-        words = self.cores[ran.core].words
+        words, stop = self.cores[ran.core].words, self.words[MACHINE_AT.shared_stop]
         left = words[CORE_AT.stop_at] - words[CORE_AT.count]
-        self.turn(Slice(ran.core, left, bool(words[CORE_AT.exact])), left, scheduler, ran.status)
+        events = stop - self.words[MACHINE_AT.shared] if stop else 0
+        piece = Slice(ran.core, left, bool(words[CORE_AT.exact]), events)
+        self.turn(piece, left, scheduler, ran.status)
         return ran.core
 
-    def _run_slices(
-        self,
-        chosen: NDArray[np.uint64],
-        runnable: list[int],
-        limits: NDArray[np.uint64],
-        words: NDArray[np.uint64],
-    ) -> Ran:
+    def _run_ahead(self, ahead: Ahead | Moods, runnable: list[int], limits: NDArray[np.uint64]) -> Ran:
         pcs = np.array([core.pc for core in self.cores], np.uint64)
-        slices = np.empty((len(chosen), 2), np.uint64)
-        done, number, status = run_slices(
-            self.core_rows, self.machine_rows, pcs, chosen, np.array(runnable), limits, words, slices
-        )
+        rows = self.core_rows, self.machine_rows, pcs
+        if isinstance(ahead, Moods):
+            slices, who = np.empty((_MOST_SLICES, 2), np.uint64), self.tasks()
+            seats = np.array([(k, k if who is None else who[k]) for k in runnable], np.int64)
+            done, number, status = run_moods(*rows, ahead.runs, ahead.tasks, seats, limits, slices)
+        else:
+            slices = np.empty((len(ahead.rows), 2), np.uint64)
+            done, number, status = run_slices(*rows, ahead.rows, np.array(runnable), limits, slices)
         for core, pc in zip(self.cores, pcs.tolist(), strict=True):
             core.pc = pc
         return Ran(slices[:done], number, status)

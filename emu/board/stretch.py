@@ -17,11 +17,14 @@ from emu.core.core import run_core
 from emu.core.unfetch import give_back_fetch
 from emu.native.state import STOP_SLICE
 from emu.native.unicorn import peek64
+from emu.schedule.moods import choose
 
 #: Later than any count or cycle.
 NEVER = 1 << 62
 _NOBODY = np.int64(-1)
 _ZERO, _NEVER = np.uint64(0), np.uint64(NEVER)
+#: Limits that come before those of each core.
+_HEAD = 5
 
 
 class Room(NamedTuple):
@@ -62,49 +65,101 @@ def fastest(cores):  # type: ignore[no-untyped-def]
     return most
 
 
+def limits_of(room: Room, calm: Calm, instructions: int, lone: int) -> NDArray[np.uint64]:
+    """How far a stretch may go, for the kernels: uint64[5 + cores + words], how much longer slices are than
+    chosen (`lone`), their most, the instructions that may be passed, the clock, the rights that may be given,
+    `Calm.counts`, `Calm.words`. instructions: of all cores so far."""
+    clock = min(room.clock, calm.clock)
+    may_pass = max(0, room.instructions - instructions)
+    return np.array([lone, room.longest, may_pass, clock, room.events, *calm.counts, *calm.words], np.uint64)
+
+
 @njit(cache=True)
-def _set_words(words):  # type: ignore[no-untyped-def]
-    """How many are not 0. words: uint64[n], addresses."""
+def _length(asked, limits):  # type: ignore[no-untyped-def]
+    lone = limits[0]
+    return min(asked * lone if asked < _NEVER // lone else _NEVER, limits[1])
+
+
+@njit(cache=True)
+def _run_slice(row, machines, pcs, number, length, exact, events):  # type: ignore[no-untyped-def]
+    """Run a core for a slice. row: CORE[1], its. Returns (whether it ended by its length or events,
+    status)."""
+    core, machine = row[0], machines[0]
+    core.exact = exact
+    machine.shared_stop = machine.shared + events if events else _ZERO
+    core.stop_at = core.count + length
+    status, pcs[number] = run_core(row, pcs[number], _ZERO, True)
+    if core.stop_reason != np.uint64(STOP_SLICE) or machine.power != _ZERO:
+        return False, status
+    give_back_fetch(row, machines)
+    return True, status
+
+
+@njit(cache=True)
+def _sums(cores):  # type: ignore[no-untyped-def]
+    """Instructions of all cores, and rights that they have been given."""
+    passed, given = _ZERO, _ZERO
+    for k in range(len(cores)):
+        passed += cores[k].count
+        given += cores[k].misses + cores[k].upgrades
+    return passed, given
+
+
+@njit(cache=True)
+def _is_over(cores, limits, number, passed, given):  # type: ignore[no-untyped-def]
+    """Whether a limit is reached after a slice of core `number`. passed, given: in this stretch."""
+    if passed >= limits[2] or given >= limits[4] or cores[number].count >= limits[_HEAD + number]:
+        return True
+    if fastest(cores) >= limits[3]:
+        return True
     many = 0
-    for word in words:
-        many += peek64(word) != _ZERO
-    return many
-
-
-@njit(cache=True)
-def _length(asked, lone, longest):  # type: ignore[no-untyped-def]
-    return min(asked * lone if asked < _NEVER // lone else _NEVER, longest)
+    for k in range(_HEAD + len(cores), len(limits)):
+        many += peek64(limits[k]) != _ZERO
+    return many > 0
 
 
 @njit(cache=True, nogil=True)
-def run_slices(cores, machines, pcs, chosen, runnable, limits, words, ran):  # type: ignore[no-untyped-def]
+def run_slices(cores, machines, pcs, chosen, runnable, limits, ran):  # type: ignore[no-untyped-def]
     """Run `chosen` slices (`emu.schedule.policy.Ahead.rows`), at least one, until a limit is reached.
 
-    cores: CORE[n]. machines: MACHINE[1]. pcs: uint64[n], changed in place. runnable: int64[r]. limits:
-    uint64[5 + n]: how much longer a slice is than chosen, its most, the instructions that may be passed, the
-    clock, the rights that may be given, `Calm.counts`. words: `Calm.words`. ran: uint64[at least as many as
-    chosen, 2], see `Ran`. Returns (slices that ended by their length, core whose slice is under way or -1,
-    its status).
+    cores: CORE[n]. machines: MACHINE[1]. pcs: uint64[n], changed in place. runnable: int64[r]. limits: see
+    `limits_of`. ran: uint64[at least as many as chosen, 2], see `Ran`. Returns (slices that ended by their
+    length, core whose slice is under way or -1, its status).
     """
-    lone, longest, room, clock, events = limits[0], limits[1], limits[2], limits[3], limits[4]
-    counts = limits[5:]
-    passed, given = _ZERO, _ZERO
+    began, had = _sums(cores)
     for done in range(len(chosen)):
         number = runnable[np.int64(chosen[done, 0] % np.uint64(len(runnable)))]
+        length, exact = _length(chosen[done, 1], limits), chosen[done, 2]
         row = cores[number : number + 1]
-        core = row[0]
-        core.exact = chosen[done, 2]
-        machines[0].shared_stop = _ZERO
-        began, had = core.count, core.misses + core.upgrades
-        core.stop_at = began + _length(chosen[done, 1], lone, longest)
-        status, pcs[number] = run_core(row, pcs[number], _ZERO, True)
-        if core.stop_reason != np.uint64(STOP_SLICE) or machines[0].power != _ZERO:
+        ended, status = _run_slice(row, machines, pcs, number, length, exact, _ZERO)
+        if not ended:
             return done, number, status
-        give_back_fetch(row, machines)
-        ran[done, 0], ran[done, 1] = np.uint64(number), core.count
-        passed += core.count - began
-        given += core.misses + core.upgrades - had
-        at_end = passed >= room or given >= events or core.count >= counts[number]
-        if at_end or fastest(cores) >= clock or _set_words(words):
+        ran[done, 0], ran[done, 1] = np.uint64(number), row[0].count
+        passed, given = _sums(cores)
+        if _is_over(cores, limits, number, passed - began, given - had):
             return done + 1, _NOBODY, status
     return len(chosen), _NOBODY, 0
+
+
+@njit(cache=True, nogil=True)
+def run_moods(cores, machines, pcs, runs, tasks, seats, limits, ran):  # type: ignore[no-untyped-def]
+    """Run slices of which each is chosen when the one before has ended (`emu.schedule.moods.choose`), at
+    least one, until a limit is reached or `ran` is full.
+
+    runs, tasks, seats: see there. Else, and what is returned, as of `run_slices`.
+    """
+    began, had = _sums(cores)
+    passed = began
+    for done in range(len(ran)):
+        shared = np.int64(machines[0].shared)
+        picked, chosen, exact, events = choose(runs, tasks, seats, np.int64(passed), shared)
+        number, length = seats[picked, 0], _length(np.uint64(chosen), limits)
+        row = cores[number : number + 1]
+        ended, status = _run_slice(row, machines, pcs, number, length, np.uint64(exact), np.uint64(events))
+        if not ended:
+            return done, number, status
+        ran[done, 0], ran[done, 1] = np.uint64(number), row[0].count
+        passed, given = _sums(cores)
+        if _is_over(cores, limits, number, passed - began, given - had):
+            return done + 1, _NOBODY, status
+    return len(ran), _NOBODY, 0

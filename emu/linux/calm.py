@@ -26,9 +26,12 @@ class Calming(Protocol):
 
 def calm_of(machine: Calming) -> Calm | None:
     """Until a task may have to give up its core, or something happens at its time; None where that is not
-    known beforehand: by the host's clock, after some running time of a task, or by ranks."""
+    known beforehand: by the host's clock, after some running time of a task, or by ranks of those that wait
+    for a core."""
     process, queue = machine.process, machine.queue
-    if not isinstance(process.clock, VirtualClock) or process.alarms.measures_tasks or queue.rank is not None:
+    if not isinstance(process.clock, VirtualClock) or process.alarms.measures_tasks:
+        return None
+    if queue.rank is not None and len(queue):
         return None
     deadline = machine.kernel.next_deadline()
     clock = NEVER if deadline is None else max(0, process.clock.cycle_of(deadline))

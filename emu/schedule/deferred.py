@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emu.schedule.policy import Ahead, Runner, Scheduler, Slice
+from emu.schedule.policy import Ahead, Moods, Runner, Scheduler, Slice
 
 #: Instructions of a slice before.
 _LENGTH = 10_000
@@ -54,7 +54,7 @@ class Deferred(Runner):
         if self._policy is not None:
             self._policy.ended(runnable, counts, events, who)
 
-    def ahead(self) -> Ahead | None:
+    def ahead(self) -> Ahead | Moods | None:
         """The policy's."""
         return None if self._policy is None else self._policy.ahead()
 

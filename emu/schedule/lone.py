@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emu.schedule.policy import Ahead, Runner, Scheduler, Slice
+from emu.schedule.policy import Ahead, Moods, Runner, Scheduler, Slice
 
 #: How much longer slices are: what is between two of them takes longer than one of the usual length.
 LONE = 10
@@ -31,7 +31,7 @@ class Lone(Runner):
             return piece
         return piece._replace(length=piece.length * self._factor)
 
-    def ahead(self) -> Ahead | None:
+    def ahead(self) -> Ahead | Moods | None:
         """The policy's, for as long as nothing else is under way."""
         found = self._policy.ahead() if self._undisturbed() else None
         return found and found._replace(lone=self._factor)

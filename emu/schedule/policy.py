@@ -38,6 +38,18 @@ class Ahead(NamedTuple):
     use: Callable[[int], None]
 
 
+class Moods(NamedTuple):
+    """What chooses the next slices one by one (`emu.schedule.moods.choose`), for any cores that can run.
+    runs, tasks: see there. lone: as of `Ahead`."""
+
+    runs: NDArray[np.void]
+    tasks: NDArray[np.void]
+    lone: int
+
+    def use(self, many: int) -> None:
+        """It has noted that."""
+
+
 class Scheduler(Protocol):
     """A scheduling policy. eager: it wants to be asked as soon as another task could run. follows: it wants
     to know how each slice ended (`ended`)."""
@@ -65,8 +77,8 @@ class Scheduler(Protocol):
         """The slice has ended, and nothing has happened since: tasks have not changed cores. As `next` has
         them."""
 
-    def ahead(self) -> Ahead | None:
-        """The next slices, some of them; None: each is chosen when the one before has ended."""
+    def ahead(self) -> Ahead | Moods | None:
+        """The next slices, some of them, or what chooses them; None: it is to be asked for each."""
 
     def yielded(self, who: int) -> None:
         """The task has said that others should run (sched_yield)."""
@@ -93,7 +105,7 @@ class Runner:
     ) -> None:
         """It makes no difference."""
 
-    def ahead(self) -> Ahead | None:
+    def ahead(self) -> Ahead | Moods | None:
         """Not known."""
         return None
 
