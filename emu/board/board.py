@@ -46,6 +46,7 @@ from emu.native.state import (
     address_of,
     words_of,
 )
+from emu.schedule.moods import RUN, TASK
 from emu.schedule.policy import Ahead, Moods, Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
 from emu.schedule.stepped import Stepped
@@ -216,13 +217,19 @@ class Board:
         if isinstance(ahead, Moods):
             slices, who = np.empty((_MOST_SLICES, 2), np.uint64), self.tasks()
             seats = np.array([(k, k if who is None else who[k]) for k in runnable], np.int64)
-            done, number, status = run_moods(*rows, ahead.runs, ahead.tasks, seats, limits, slices)
+            done, number, status = self._run_moods(*rows, ahead.runs, ahead.tasks, seats, limits, slices)
         else:
             slices = np.empty((len(ahead.rows), 2), np.uint64)
             done, number, status = run_slices(*rows, ahead.rows, np.array(runnable), limits, slices)
         for core, pc in zip(self.cores, pcs.tolist(), strict=True):
             core.pc = pc
         return Ran(slices[:done], number, status)
+
+    @cached_property
+    def _run_moods(self) -> Callable[..., Any]:
+        words, pairs = np.zeros(1, np.uint64), np.zeros((1, 2), np.uint64)
+        chosen = np.zeros(1, RUN), np.zeros(1, TASK), pairs.view(np.int64)
+        return run_moods.like(self.core_rows, self.machine_rows, words, *chosen, words, pairs)
 
     def run_slice(
         self, number: int, length: int, *, exact: bool = True, events: int = 0, begun: int | None = None

@@ -12,13 +12,13 @@ from emu.linux.ground.clock import VirtualClock
 from emu.linux.kernel import Kernel
 from emu.linux.tasks.process import Process
 from emu.linux.tasks.run_queue import RunQueue
-from emu.native.state import MACHINE_AT, address_of
 
 
 class Calming(Protocol):
     """What is looked at of the machine, see `emu.linux.machine.LinuxMachine`."""
 
-    machine_rows: NDArray[np.void]
+    #: `Calm.words`.
+    stratum_wanted: NDArray[np.uint64]
     kernel: Kernel
     process: Process
     queue: RunQueue
@@ -35,5 +35,4 @@ def calm_of(machine: Calming) -> Calm | None:
         return None
     deadline = machine.kernel.next_deadline()
     clock = NEVER if deadline is None else max(0, process.clock.cycle_of(deadline))
-    words = np.array([address_of(machine.machine_rows) + 8 * MACHINE_AT.want_stratum], np.uint64)
-    return Calm(words, [count or NEVER for count in queue.turns_end()], clock)
+    return Calm(machine.stratum_wanted, [count or NEVER for count in queue.turns_end()], clock)

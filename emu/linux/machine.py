@@ -48,7 +48,15 @@ from emu.linux.tasks.running_time import RunningTime
 from emu.linux.tasks.task import State, Task
 from emu.linux.tasks.waiting import Waiting
 from emu.linux.turn import take_turn
-from emu.native.state import CORE_AT, MACHINE_AT, RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE, STOP_CALL
+from emu.native.state import (
+    CORE_AT,
+    MACHINE_AT,
+    RIGHT_EXECUTE,
+    RIGHT_READ,
+    RIGHT_WRITE,
+    STOP_CALL,
+    address_of,
+)
 from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
 from emu.schedule.stepped import Stepped
@@ -77,6 +85,10 @@ class LinuxMachine(Board):
         self.note = ""
         #: Words to watch as soon as there are two tasks.
         self.shared: SharedWords | None = None
+        #: The address of what is set when a stratum is to be cut.
+        self.stratum_wanted = np.array(
+            [address_of(self.machine_rows) + 8 * MACHINE_AT.want_stratum], np.uint64
+        )
         #: Set while tasks run step by step.
         self.steps: Stepping | None = None
         #: The kernel may have something to do between slices, though no time for it has come.
