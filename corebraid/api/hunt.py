@@ -161,15 +161,21 @@ def _hunted(
     from corebraid.study.replays.in_processes import usable_processors
     from corebraid.study.stages import hunt_in_stages
 
-    began = time.monotonic()
+    began, ends = time.monotonic(), list[float]()
     check_free(directory)
+
+    def ended(runs: int) -> None:
+        ends.append(time.monotonic() - began)
+        progress(runs)
+
     with scratch(directory) as place:
         patient = partial(_check_patience, wanted=wanted, note=note)
         n_jobs = jobs or usable_processors()
-        subject, run, done = hunt_in_stages(place, subject, schedules, wanted, n_jobs, progress, patient)
+        subject, run, done = hunt_in_stages(place, subject, schedules, wanted, n_jobs, ended, patient)
         if run is not None and run.held:
             keep(place, run, directory)
-    speed, told = Speed(done.runs, time.monotonic() - began), (done.cut, subject.hidden)
+    speed = Speed(done.runs, time.monotonic() - began, ends[0] if ends else 0.0)
+    told = done.cut, subject.hidden
     if run is None:
         return Hunted(speed, None, None, *told)
     if run.refused:

@@ -10,14 +10,18 @@ from itertools import combinations, islice
 from corebraid.study.attempts import Run
 from corebraid.study.course import Course
 from corebraid.study.smallest.minimum import fewest, lower
+from corebraid.study.smallest.regrouping import regrouped
 from corebraid.study.smallest.trials import OutOfTimeError, Trials, Tried
 from corebraid.study.smallest.ways import Way
+from emu.schedule.noting import switches_between
 from emu.schedule.switches import Switch
 
 #: Rounds of reducing preemptions and other switches in turn, at most.
 _ROUNDS = 5
 #: A list of so many switches at most is short.
 _FEW = 6
+#: Of more stays it takes too many runs to try which can be one.
+_MOST_STAYS = 60
 #: Schedules with fewer preemptions that are tried before the time is looked at.
 _TOGETHER = 12
 #: Seconds that a run takes at least.
@@ -114,6 +118,7 @@ class Reducing:
             self._fewer(preempting=True)
             self._fewer(preempting=False)
             self._join()
+            self._regroup()
             if self._best.switches == before:
                 break
         self._subsets()
@@ -192,6 +197,24 @@ class Reducing:
             joined = [one._replace(to=other.to)] if one.who != other.to else []
             if self._take([(*switches[:number], *joined, *switches[number + 2 :])]) is None:
                 number += 1
+
+    def _regroup(self) -> None:
+        """Let tasks take fewer turns, as long as that leaves fewer preemptions, or as many and fewer
+        switches."""
+        while (course := self._best.run.course) is not None and len(course.stays) <= _MOST_STAYS:
+            if course.impatient:
+                return
+            switches = [
+                switches_between(stays, course.first, by_instructions=False)
+                for stays in regrouped(course.stays)
+            ]
+            if self._take(switches, self._simpler) is None:
+                return
+
+    def _simpler(self, tried: Tried) -> bool:
+        best = self._best
+        size, least = (tried.preemptions, len(tried.needed)), (best.preemptions, len(best.needed))
+        return self._fails(tried) and size < least
 
     def _subsets(self) -> None:
         """Of a short list try all parts: some switches can only be left out together."""
