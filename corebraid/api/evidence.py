@@ -109,7 +109,7 @@ def one_slice(
     settings = _settings(backend, limit, every)
     report, executed = _survey(opened, settings, number, progress, replay=replay, parallel=parallel)
     if report.shown is not None:
-        return OneSlice(opened, number, report.shown, executed)
+        return OneSlice(opened, number, report.shown, executed, tuple(report.told))
     if number >= report.entries:
         raise UsageError("no such slice", expected=f"0 to {report.entries - 1}", found=number)
     raise UsageError(

@@ -92,7 +92,7 @@ def order(
     from recorder.replay.contested import tells_contested
     from recorder.replay.finished import remove_left
     from solver.freedom.freedom import Limits
-    from solver.passes.answers import Options
+    from solver.passes.answers import Options, TakesOver
     from solver.passes.order import Resources, check_places
     from solver.passes.partial import FILE_NAME as PARTIAL_NAME
 
@@ -112,6 +112,8 @@ def order(
             found=Phrase(Option("engine", engine), " ", Option("choose", choose)),
             remedy=Phrase("leave ", Option("choose"), " or ", Option("engine"), " out"),
         )
+    if fresh and isinstance(evidence, TakesOver):
+        evidence.start_over()
     options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
     constraints = constraints if evidence is None else VALUES
     if choose is not None:
@@ -126,6 +128,9 @@ def order(
     few = tells_contested(opened) and evidence is None and choose is None
     traces, result = (_ordered_few if few else _ordered)(opened, options, resources, constraints, shown)
     remove_left(opened.path / UNFINISHED)
+    if isinstance(evidence, TakesOver):
+        for line in evidence.told():
+            note(line)
     seconds, missing = working_time() - began, missing_edges(opened.manifest)
     found = Ordering(opened.path, result, seconds, traces.constraints, missing)
     limits = Limits(count_budget, region_timeout) if count else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,10 +28,12 @@ from emu.bus.names import BUSES
 from emu.schedule.policy import Scheduler
 from emu.schedule.switches import missed_by
 from recorder.capture.guest import LinuxOptions, recording_name
-from recorder.files.evidence_names import PROTECTED, READ_VALUES
+from recorder.files.evidence_names import PROTECTED, READ_VALUES, SLICES
 
 if TYPE_CHECKING:
+    from corebraid.study.evidence.slice_search import SearchedAhead, SliceSearch
     from corebraid.study.recorded import Recorded
+    from recorder.capture.options import Outcome, RecordOptions
 
 
 def record(
@@ -57,6 +60,7 @@ def record(
     read_values: str | None = None,
     protected: str | None = None,
     slice_accesses: int | None = None,
+    search_slices: bool = False,
     rset: str | None = None,
     limit: int | None = None,
     input: bytes | Callable[[], bytes] = b"",
@@ -81,9 +85,10 @@ def record(
     core, "auto" or "none". last: keep the last so many instructions of the run, or seconds ("60s"); None:
     all. memory: bytes. slice, limit: instructions. input: what the guest reads, or a function that gives it.
     env, bind: as --env and --bind take them ("NAME=VALUE", "HOST:GUEST:rw"). group, read_values,
-    protected, slice_accesses, rset: how evidence is recorded. time_limit: seconds. output, error: called with
-    what the guest prints. progress: called after slices with the instructions so far; it may raise
-    KeyboardInterrupt, which ends the recording as Ctrl-C does.
+    protected, slice_accesses, rset: how evidence is recorded. search_slices: search evidence slices while the
+    program runs, in a process of its own, and keep what is found (`Recorded.search`). time_limit: seconds.
+    output, error: called with what the guest prints. progress: called after slices with the instructions so
+    far; it may raise KeyboardInterrupt, which ends the recording as Ctrl-C does.
 
     learn: runs from which it is learnt which words are shared, one if None.
 
@@ -123,7 +128,7 @@ def record(
         bus=bus, cache=cache, strata=strata, memory=memory, limit=limit, input=input, guest=guest,
         evidence=evidence, checkpoint=str(checkpoint), last=None if last is None else str(last),
         linux=LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, time_limit, given, system),
-        streams=streams,
+        streams=streams, search_slices=search_slices,
     )  # fmt: skip
     subject = subject_of(asked)
     if directory is None:
@@ -132,7 +137,7 @@ def record(
                 "where does the recording go?", remedy=Phrase("name a directory with ", Option("directory"))
             )
         directory = recording_name(subject.program)
-    return _recorded(subject, Path(directory), output, error, progress)
+    return _recorded(subject, Path(directory), search_slices, output, error, progress)
 
 
 def check_guest(
@@ -167,6 +172,7 @@ def check_guest(
 def _recorded(
     subject: Subject,
     directory: Path,
+    search_slices: bool,
     output: Callable[[bytes], None],
     error: Callable[[bytes], None],
     progress: Callable[[int], None],
@@ -175,13 +181,15 @@ def _recorded(
     from corebraid.study.recording import record_subject
     from recorder.capture.learning import StopRecording
 
-    policies = list[Scheduler]()
+    policies, done = list[Scheduler](), 0
 
     def looked_at(policy: Scheduler) -> Scheduler:
         policies.append(policy)
         return policy
 
     def between(instructions: int) -> None:
+        nonlocal done
+        done = instructions
         try:
             progress(instructions)
         except KeyboardInterrupt:
@@ -190,22 +198,52 @@ def _recorded(
                 raise
             raise StopRecording("interrupted") from None
 
-    try:
-        options = replace(subject.options, around=looked_at)
-        outcome, refused = record_subject(subject, options, directory, output, error, between)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; {directory} is incomplete, and readable as far as it was written"
-        ) from None
-    except OSError as failure:
-        if failure.errno == errno.ENOMEM:
-            remedy = Phrase("free some, or choose less ", Option("memory"), " or fewer ", Option("cores"))
-            raise UsageError("out of memory", where=str(directory), remedy=remedy) from None
-        unless_short(failure)
-        raise UsageError(
-            f"the recording cannot be written ({failure.strerror})",
-            where=str(directory),
-            remedy="check the disk; if the guest had begun, what was written so far is readable",
-        ) from None
+    options = replace(subject.options, around=looked_at)
+    with _searching(options, search_slices) as (search, options):
+        try:
+            outcome, refused = record_subject(subject, options, directory, output, error, between)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted; {directory} is incomplete, and readable as far as it was written"
+            ) from None
+        except OSError as failure:
+            if failure.errno == errno.ENOMEM:
+                remedy = Phrase("free some, or choose less ", Option("memory"), " or fewer ", Option("cores"))
+                raise UsageError("out of memory", where=str(directory), remedy=remedy) from None
+            unless_short(failure)
+            raise UsageError(
+                f"the recording cannot be written ({failure.strerror})",
+                where=str(directory),
+                remedy="check the disk; if the guest had begun, what was written so far is readable",
+            ) from None
+        searched = _searched(search, outcome, directory, lambda: progress(done)) if search else None
     missed = tuple(str(one) for policy in policies for one in missed_by(policy))
-    return Recorded(directory, outcome, refused.calls, subject.because, refused.hidden, missed)
+    return Recorded(directory, outcome, refused.calls, subject.because, refused.hidden, missed, searched)
+
+
+@contextmanager
+def _searching(
+    options: RecordOptions, search_slices: bool
+) -> Iterator[tuple[SliceSearch | None, RecordOptions]]:
+    """A search of slices that has begun, if one is wanted, and how to record so that it has them."""
+    if not search_slices:
+        yield None, options
+        return
+    from corebraid.study.evidence.slice_search import searching
+
+    with searching() as search:
+        yield search, replace(options, followers={SLICES: search})
+
+
+def _searched(
+    search: SliceSearch, outcome: Outcome, directory: Path, look: Callable[[], None]
+) -> SearchedAhead:
+    """What became of the search of a recording that is complete. Of one that was interrupted it is not waited
+    for."""
+    if outcome.end.reason == "interrupted":
+        return search.call_off()
+    try:
+        return search.finish(look)
+    except KeyboardInterrupt:
+        line = f"interrupted; {directory} is complete, and some of its slices are left to be searched"
+        raise KeyboardInterrupt(line) from None

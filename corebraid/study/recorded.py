@@ -15,6 +15,7 @@ from corebraid.study.stacks import Stack, stack_at_end
 from emu.linux.tasks.waiting import Awaited
 
 if TYPE_CHECKING:
+    from corebraid.study.evidence.slice_search import SearchedAhead
     from emu.board.faults import Fault
     from recorder.capture.options import Outcome
     from recorder.files.end import End
@@ -36,7 +37,8 @@ class Recorded:
     """The recording in `directory`. unknown: system calls that are not emulated, and how often each was
     made. because: the options that have chosen the bus of lines, where nobody named a bus. hidden: paths
     that a Linux guest asked for in vain and that the host has (`bind`). missed: switches of the schedule that
-    did not take place."""
+    did not take place. search: what became of the search of its slices, if they were searched while the
+    program ran."""
 
     directory: Path
     outcome: Outcome
@@ -44,6 +46,7 @@ class Recorded:
     because: tuple[Option, ...] = ()
     hidden: tuple[str, ...] = ()
     missed: tuple[str, ...] = ()
+    search: SearchedAhead | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -77,6 +80,7 @@ class Recorded:
             "missed": list(self.missed),
             "stack": None if self.stack is None else self.stack.facts(),
             **({"waits": waits} if (waits := self.waits()) else {}),
+            **({} if self.search is None else {"search": self.search.facts()}),
         }
 
     @cached_property

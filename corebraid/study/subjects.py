@@ -15,6 +15,7 @@ from recorder.capture.guest import LinuxOptions, find_program, guest_spec
 from recorder.files.evidence_names import (
     DEFAULT_EVIDENCE,
     LOSSES,
+    SLICES,
     STREAMS,
     check_evidence,
     parse_names,
@@ -42,7 +43,8 @@ class Asked:
     learn: learning runs.
     bus: one of `emu.bus.names`; None: pages, unless something asked for needs the bus of lines.
     evidence: names with commas, "all" or "none"; None: what is recorded of every guest. streams: what was
-    said of how evidence is recorded, by the key of its `StreamOption`. None: as nobody asked."""
+    said of how evidence is recorded, by the key of its `StreamOption`. search_slices: search evidence slices
+    while the program runs. None: as nobody asked."""
 
     program: str
     arguments: tuple[str, ...] = ()
@@ -66,6 +68,7 @@ class Asked:
     linux: LinuxOptions = field(default_factory=LinuxOptions)
     evidence: str | None = None
     streams: Mapping[str, object] = field(default_factory=dict)
+    search_slices: bool = False
 
 
 @dataclass(frozen=True)
@@ -225,8 +228,20 @@ def _with_evidence(options: RecordOptions, program: Path, asked: Asked, mailboxe
         names = tuple(name for name in names if not STREAMS[name].only_for or name in asked.evidence)
     check_evidence(names, options.model)
     said = settled(names, asked.streams, options.cores, asked.evidence)
+    _check_search(names, asked)
     symbols = objects_of(program) if said.get("group") == "symbol" else ()
     return replace(options, evidence=names, evidence_options=said, symbols=symbols)
+
+
+def _check_search(names: tuple[str, ...], asked: Asked) -> None:
+    """Raises UsageError for a search of slices that are not recorded."""
+    if asked.search_slices and SLICES not in names:
+        evidence = Option("evidence", asked.evidence)
+        raise UsageError(
+            Phrase(Option("search_slices", True), f" is for evidence {SLICES}, which was not asked for"),
+            found=evidence if asked.evidence else Phrase(Option("evidence"), " not given"),
+            remedy=Phrase("add ", Option("evidence", SLICES)),
+        )
 
 
 def pages_cannot(options: RecordOptions, asked: Asked) -> tuple[Option, ...]:

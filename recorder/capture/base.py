@@ -30,7 +30,7 @@ from recorder.capture.ring_borders import begin_core, forget_everything
 from recorder.capture.strata_timer import StrataTimer
 from recorder.capture.waiting import AgentRows, Slices
 from recorder.files.agent_log import agent_rows
-from recorder.files.collectors import Collector, Guest, make_collector
+from recorder.files.collectors import Collector, Followed, Guest, make_collector
 from recorder.files.digest import Digest
 from recorder.files.end import End
 from recorder.files.image_file import nonzero_pages
@@ -71,7 +71,7 @@ class BaseCapture(Watcher):
         self, directory: Path, isa: Isa, options: RecordOptions, board: Board, name: str, program: bytes,
         more: dict[str, Scalar],
     ) -> None:  # fmt: skip
-        self._options, self._isa = options, isa
+        self._options, self._isa, self._directory = options, isa, directory
         self.board = board
         kept = options.checkpoint or options.ring
         pages = self._changed = [ChangedPages(core) if kept else None for core in board.cores]
@@ -141,6 +141,11 @@ class BaseCapture(Watcher):
         """Begin the evidence streams."""
         said, names = self._options.evidence_options, self._options.evidence
         collectors = [make_collector(name, guest, self.writer.evidence(name), said) for name in names]
+        for name, collector in zip(names, collectors, strict=True):
+            follower = self._options.followers.get(name)
+            if follower is not None and isinstance(collector, Followed):
+                follower.begin(self._directory, self.writer.manifest.id)
+                collector.follow(follower)
         self._evidence = EvidenceCapture(self.board, [*collectors, *watchers])
 
     # -- rows ----------------------------------------------------------------------------------------
@@ -332,6 +337,8 @@ class BaseCapture(Watcher):
 
     def _end(self, code: int, end: End) -> Outcome:
         """Finish the recording. code: END_*."""
+        for follower in self._options.followers.values():
+            follower.over()
         board = self.board
         board.empty_store_buffers()
         self._note_all_commits()

@@ -94,7 +94,7 @@ def learning_options(options: RecordOptions, number: int) -> RecordOptions:
     """How to record a learning run, by its number from 0, of recordings with these options."""
     return replace(
         options, seed=0, scheduler=_Learning(number), shared=None, evidence=(), evidence_options={},
-        model="sc", strata=StrataPolicy(), limit=min(options.limit or _MOST, _MOST),
+        followers={}, model="sc", strata=StrataPolicy(), limit=min(options.limit or _MOST, _MOST),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from corebraid.base.errors import UsageError
@@ -16,6 +16,7 @@ from emu.schedule.shared_words import SharedWords
 from emu.schedule.stepped import Stepped
 from recorder.capture.ring_policy import RingPolicy
 from recorder.capture.strata_policy import STRATA_OF_LINES, StrataPolicy
+from recorder.files.collectors import Follower
 from recorder.files.end import End
 from recorder.files.json_fields import Scalar
 from recorder.files.manifest import Manifest
@@ -27,7 +28,8 @@ class RecordOptions:
     """How to record. limit: instructions over all cores after which the recording ends, 0 for none;
     most_calls: of a Linux guest, system calls after which it ends so too, 0 for any number. model:
     "sc" or "tso"; store_buffer: stores that a core's store buffer holds under TSO. evidence: further streams
-    (recorder/files/collectors.py), and what is said of them. symbols: see `Guest`. shared: the words that the
+    (recorder/files/collectors.py), and what is said of them. followers: of streams, who is handed them as
+    they come. symbols: see `Guest`. shared: the words that the
     policy is to watch, None: learn them first if it wants to know, from so many runs (learning). scheduler:
     in place of the policy.
     schedule_seed: decides of schedules, in place of `seed`, once there are two tasks or cores to choose from,
@@ -50,6 +52,7 @@ class RecordOptions:
     store_buffer: int = 16
     evidence: tuple[str, ...] = ()
     evidence_options: dict[str, Scalar] = field(default_factory=dict)
+    followers: Mapping[str, Follower] = field(default_factory=dict)
     symbols: tuple[tuple[int, int], ...] = ()
     shared: SharedWords | None = None
     learning: int = 1

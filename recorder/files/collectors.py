@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -67,6 +68,27 @@ class AheadOfLogs(Protocol):
 
     def write_ahead(self) -> None:
         """A core's log is about to be written, or the collector's source is full: write what there is."""
+
+
+class Follower(Protocol):
+    """Who is handed what a collector takes down, as it comes. It must not keep the recorder waiting."""
+
+    def begin(self, path: Path, recording: bytes) -> None:
+        """The recording in the directory `path` begins. recording: 16 bytes, its id."""
+
+    def take(self, batch: bytes) -> None:
+        """More of it, in the collector's own form."""
+
+    def over(self) -> None:
+        """The run is over; the last of it may still come."""
+
+
+@runtime_checkable
+class Followed(Protocol):
+    """A collector whose stream can be followed as it comes. What is written is the same."""
+
+    def follow(self, follower: Follower) -> None:
+        """Hand it to `follower` from now on."""
 
 
 class IntervalSource(Protocol):

@@ -38,6 +38,7 @@ KIND_NAMES = {
     # Written by the solver (solver/check/certificate.py), in these frames.
     6: "certificate",
     7: "unfinished order",
+    14: "found orders of slices",
 } | {row.kind: f"evidence {row.name}" for row in STREAMS.values()}
 #: Most bytes that a frame holds before compression; LZ4 grows what it cannot compress by at most 1/255.
 MAX_RAW = 1 << 20

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
 from corebraid.base.errors import OrderError, UsageError
+from corebraid.base.wording import Text
 from recorder.files.evidence_names import STREAMS
 from solver.cuts.search import DEFAULT_NODES, solve_cut
 from solver.engines.decide import solve_auto
@@ -32,6 +33,17 @@ class EvidenceEngine(Protocol):
 
     def solve(self, region: Region, problem: Problem) -> Solution:
         """An order of a region; also asked where there is nothing to order."""
+
+
+@runtime_checkable
+class TakesOver(Protocol):
+    """An engine with evidence that takes over what was found before."""
+
+    def start_over(self) -> None:
+        """Use nothing of that."""
+
+    def told(self) -> list[Text]:
+        """What a user should know of it, when all is solved."""
 
 
 @dataclass(frozen=True)

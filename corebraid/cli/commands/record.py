@@ -84,6 +84,12 @@ _MOST_MISSED = 4
 @machine_choices
 @evidence_choices
 @click.option(
+    "--search-slices",
+    is_flag=True,
+    help="Search evidence slices for their orders while the program runs, in a process of its own, and keep "
+    "what is found in REC/slices.found.",
+)
+@click.option(
     "--checkpoint",
     default="auto",
     show_default=True,
@@ -144,6 +150,7 @@ def command(
       corebraid record -o REC --schedule pct:3 --seed 7 bug_aba.elf
       corebraid record -o REC --model tso --cores 2 litmus.elf
       corebraid record -o REC --evidence linkage --cores 4 fig2.elf
+      corebraid record -o REC --evidence slices --search-slices litmus.elf
       corebraid record -o REC -- pigz -p 4 -c big.txt > big.txt.gz
       corebraid record -o REC --last 10M --cores 4 uts.elf
       corebraid record -o REC --env LANG=C.UTF-8 --bind data:/data python3 script.py
@@ -250,6 +257,8 @@ def _tell(recorded: Recorded) -> None:
         f"{instructions} instructions, {manifest.totals['strata']} strata, {log_bytes:,} bytes of core logs"
         f"{_evidence_bytes(manifest)}{_checkpoint_bytes(recorded)}; {ended}"
     )
+    if recorded.search is not None:
+        console.note(recorded.search.line())
 
 
 def _checkpoint_bytes(recorded: Recorded) -> str:

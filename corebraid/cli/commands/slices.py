@@ -87,6 +87,8 @@ def command(
             one = one_slice(recording, number, **how, progress=show)
         else:
             found = slices(recording, **how, progress=show)
+    for line in one.told if number is not None else found.report.told:
+        console.note(line)
     if number is not None:
         if as_json:
             console.facts(one.facts())

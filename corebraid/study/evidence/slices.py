@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
+from corebraid.base.wording import Text
 from corebraid.names.devices import device_symbols
 from corebraid.names.program import GuestProgram
 from corebraid.study.events import data_name
@@ -51,6 +52,7 @@ class Slices:
             "backend": self.backend,
             "searched": report.searched,
             "split": report.split,
+            "searched_ahead": report.ahead,
             "longest": max(report.sizes, default=0),
             "search_seconds": round(report.search_seconds, 6),
             "seconds": round(report.seconds, 6),
@@ -70,12 +72,14 @@ class Slices:
 
 @dataclass(frozen=True)
 class OneSlice:
-    """A slice in full: its racing accesses in the order that was found, or as they are numbered."""
+    """A slice in full: its racing accesses in the order that was found, or as they are numbered. told: what
+    there is to say of slices that were searched while they were recorded."""
 
     recording: Recording
     number: int
     shown: Shown
     executed: Executed | None = None
+    told: tuple[Text, ...] = ()
 
     @property
     def order(self) -> list[int]:
@@ -93,6 +97,7 @@ class OneSlice:
         return {
             "slice": self.number,
             "how": decided.how,
+            "searched_ahead": decided.ahead,
             "orders_found": decided.found.total if decided.found else None,
             "legal_orders": self.shown.total,
             "accesses": [self.access(op) for op in self.order],

@@ -18,6 +18,7 @@ from corebraid.base.host_memory import host_memory
 from corebraid.base.varint import MAX_VARINT
 from corebraid.base.wording import another
 from recorder.evidence.slices.codec import DEFAULT_ACCESSES, MOST_ACCESSES, MOST_GLUED
+from recorder.evidence.slices.handover import room_for, take_batch
 from recorder.evidence.slices.kernels import (
     ALL_ENTRIES,
     ALL_KEPT,
@@ -26,6 +27,7 @@ from recorder.evidence.slices.kernels import (
     ENTRIES,
     ENTRY,
     OUT,
+    SLICES_WAIT,
     STRATUM,
     SliceState,
     end_slice,
@@ -34,7 +36,7 @@ from recorder.evidence.slices.kernels import (
     take_pending,
     take_rows,
 )
-from recorder.files.collectors import EvidenceWriter, Guest
+from recorder.files.collectors import EvidenceWriter, Follower, Guest
 
 _FRAME_BYTES = 1 << 16
 
@@ -61,6 +63,7 @@ class SliceCollector:
                 remedy=another("slice_accesses"),
             )  # fmt: skip
         self._writer, self._most = writer, accesses
+        self._follower: Follower | None = None
         longest = (accesses + MOST_GLUED) * (1 + 4 * MAX_VARINT) + (3 + 2 * streams) * MAX_VARINT
         self._state = SliceState(
             owner=host_memory(memory_bytes // 8 + 1),
@@ -74,6 +77,7 @@ class SliceCollector:
             draw=np.array([(seed * 2 + 1) * int(GOLDEN) % (1 << 64) or 1], np.uint64),
             at=np.zeros(AT, np.int64),
             out=np.zeros(_FRAME_BYTES + 4 * longest, np.uint8),
+            handed=room_for(0),
         )
         self._strata = 0
         self._head = self._new_head()
@@ -88,6 +92,12 @@ class SliceCollector:
         """Slices so far that had a data race."""
         return int(self._state.at[ALL_KEPT])
 
+    def follow(self, follower: Follower) -> None:
+        """From now on hand kept slices to `follower` as they end (`recorder.evidence.slices.handover`). What
+        is written stays the same."""
+        self._follower = follower
+        self._state = self._state._replace(handed=room_for(self._most + MOST_GLUED))
+
     def take(self, stream: int, rows: NDArray[Any]) -> None:
         """What a stream did since its last turn: EVENT[n]."""
         take_pending(self._state, stream)
@@ -97,10 +107,16 @@ class SliceCollector:
             if done < len(rows) or self._state.at[OUT] > _FRAME_BYTES:
                 self.flush()
         end_turn(self._state, stream)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._follower is not None and self._state.handed.at[SLICES_WAIT]:
+            self._follower.take(take_batch(self._state.handed))
 
     def stratum(self) -> None:
         """A stratum: the slice ends here, for every stream."""
         end_slice(self._state, STRATUM, True)
+        self._hand_over()
         self._strata += 1
         if self._state.at[OUT] > _FRAME_BYTES:
             self.flush()
@@ -120,6 +136,7 @@ class SliceCollector:
     def finish(self) -> None:
         """The run is over: the last slice ends here."""
         end_slice(self._state, 0, True)
+        self._hand_over()
         self.flush()
 
     def _new_head(self) -> bytes:

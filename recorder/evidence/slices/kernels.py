@@ -41,6 +41,23 @@ ENTRY = np.dtype(
 )  # fmt: skip
 
 
+#: A kept slice that is handed over. number: of its entry. rows, values: how many of `Handed` are its.
+HANDED = np.dtype([("number", "<u8"), ("rows", "<u4"), ("values", "<u4")])
+#: Indexes of `Handed.at`: slices, rows and values that wait.
+SLICES_WAIT, ROWS_WAIT, VALUES_WAIT, WAIT = range(4)
+
+
+class Handed(NamedTuple):
+    """Kept slices for whoever searches them while the machine runs; all of size 0 if nobody does. slices:
+    HANDED; rows: ENTRY, each slice's stream by stream in program order, so that nothing tells in which order
+    streams ran; values: uint64, what it updated, as on disk. at: int64, see SLICES_WAIT."""
+
+    slices: NDArray[Any]
+    rows: NDArray[Any]
+    values: NDArray[np.uint64]
+    at: NDArray[np.int64]
+
+
 class SliceState(NamedTuple):
     """A collector between two calls.
 
@@ -49,7 +66,7 @@ class SliceState(NamedTuple):
     to the last shared one. entries: ENTRY, the slice. left: int64 (streams,), entries when the stream's last
     turn ended. pending: int64 (streams,), the access whose checkpoint after it is still to be taken, -1 if
     none. way: uint8 (streams,), what happens to the core now. draw: uint64 (1,), of the coin. at: int64, see
-    N. out: uint8, slices that are not written yet.
+    N. out: uint8, slices that are not written yet. handed: kept ones that nobody has taken over yet.
     """
 
     owner: NDArray[np.uint8]
@@ -63,6 +80,7 @@ class SliceState(NamedTuple):
     draw: NDArray[np.uint64]
     at: NDArray[np.int64]
     out: NDArray[np.uint8]
+    handed: Handed
 
 
 @njit(cache=True)
@@ -190,6 +208,26 @@ def put_accesses(s, pos):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def hand_over(s, number):  # type: ignore[no-untyped-def]
+    """The slice's accesses and what it updated, for whoever searches it."""
+    h, n = s.handed, s.at[N]
+    row, value = h.at[ROWS_WAIT], h.at[VALUES_WAIT]
+    for stream in range(s.cut.size):
+        for i in range(n):
+            if s.entries[i].stream != stream:
+                continue
+            h.rows[row] = s.entries[i]
+            row += 1
+            if s.entries[i].kind != READ and not listed_before(s, i):
+                h.values[value] = value_now(s, i)
+                value += 1
+    slice_ = h.slices[h.at[SLICES_WAIT]]
+    slice_.number, slice_.rows, slice_.values = number, row - h.at[ROWS_WAIT], value - h.at[VALUES_WAIT]
+    h.at[SLICES_WAIT] += 1
+    h.at[ROWS_WAIT], h.at[VALUES_WAIT] = row, value
+
+
+@njit(cache=True)
 def put_run(s):  # type: ignore[no-untyped-def]
     """The slices that wait become an entry."""
     if s.at[RUN_SLICES] == 0:
@@ -236,6 +274,8 @@ def end_slice(s, flags, everything):  # type: ignore[no-untyped-def]
         s.shared[stream] = s.reached[stream] if everything else max(s.shared[stream], s.cut[stream])
     kept = has_race(s.entries, s.at[N])
     put_slice(s, flags, kept)
+    if kept and s.handed.slices.size:
+        hand_over(s, s.at[ALL_ENTRIES] - 1)
     for stream in range(streams):
         s.cut[stream] = s.shared[stream]
         s.left[stream] = 0

@@ -27,6 +27,16 @@ class Constraint:
     always: bool
 
 
+@dataclass(frozen=True)
+class Minimal:
+    """The minimal constraints of a slice. total: the legal orders that they come from; 0: those were too many
+    to look at, and there are no constraints. seconds: what it took."""
+
+    found: list[Constraint]
+    total: int
+    seconds: float = 0.0
+
+
 @njit(cache=True)
 def reach_all(after):  # type: ignore[no-untyped-def]
     """Transitive closure of bool (n, n), in place."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from corebraid.base.clock import working_time
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
+from solver.evidence.lightplay.constraints import Minimal
 from solver.evidence.lightplay.emulate import is_correct
 from solver.evidence.lightplay.fixing import fix_ordering
 from solver.evidence.lightplay.found import DEFAULT_TRIES, Found
@@ -66,7 +67,8 @@ class Decided:
     no accesses race after refinement. order: int64 (n,), the operations in an order that replays, empty if
     there is none. found: of the first search, None if the slice was split. pieces: into how many. seconds:
     all of it; search_seconds: of the first search; fixing_seconds: of all that followed because no order of
-    it replays (steps 2 to 4); the rest is replaying. why: why there is no order."""
+    it replays (steps 2 to 4); the rest is replaying. why: why there is no order. minimal: its constraints, if
+    they are known. ahead: whether it was decided while it was recorded."""
 
     problem: SliceProblem
     how: str
@@ -77,6 +79,8 @@ class Decided:
     search_seconds: float = 0.0
     fixing_seconds: float = 0.0
     why: str = ""
+    minimal: Minimal | None = None
+    ahead: bool = False
 
 
 def search(instance: Instance, settings: Settings) -> Found:

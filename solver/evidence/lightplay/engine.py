@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.clock import working_time
 from corebraid.base.errors import Contradiction
+from corebraid.base.wording import Text
 from recorder.evidence.slices.codec import SliceTable, iter_regions_of
 from recorder.evidence.slices.log import iter_slices
 from recorder.files.evidence_names import SLICES, evidence_log
@@ -24,6 +25,7 @@ from solver.evidence.lightplay.decide import (
     decide,
     search_together,
 )
+from solver.evidence.lightplay.known import KnownSlices
 from solver.evidence.lightplay.place import Rows, Runs, accesses_of, begun_before, ends_in
 from solver.evidence.lightplay.slice_problem import Misfit, SliceProblem, make_problem
 from solver.regions.contradiction import contradicts, event_of_row
@@ -39,7 +41,8 @@ class SlicesEngine:
     """Solves the regions of one recording, each once and in their order.
 
     tables: the slices of each region. streams: cores and agents. killed: whether the recorder was killed, so
-    that slices may be missing at the end. on_slice: shown every slice that was kept.
+    that slices may be missing at the end. on_slice: shown every slice that was kept. known: what was found
+    while they were recorded, which is not searched again.
     """
 
     name = NAME
@@ -52,7 +55,9 @@ class SlicesEngine:
         *,
         killed: bool = False,
         on_slice: OnSlice | None = None,
+        known: KnownSlices | None = None,
     ) -> None:
+        self._known, self._searched = known, 0
         self._tables, self._killed, self._on_slice = tables, killed, on_slice
         self._settings = settings or Settings()
         self._settings.check()
@@ -69,7 +74,19 @@ class SlicesEngine:
         iter_evidence(recording, NAME)
         where = str(recording.path / evidence_log(NAME))
         tables = iter_regions_of(iter_slices(recording), where)
-        return cls(tables, streams, settings, killed=recording.killed, on_slice=on_slice)
+        known = KnownSlices.of(recording, settings or Settings())
+        return cls(tables, streams, settings, killed=recording.killed, on_slice=on_slice, known=known)
+
+    def start_over(self) -> None:
+        """Search all slices, also those of which something is known."""
+        self._known = None
+
+    def told(self) -> list[Text]:
+        """What there is to say of slices that were searched while they were recorded."""
+        if self._known is None:
+            return []
+        used = f"slices that were searched while they were recorded: {self._known.used:,}"
+        return [f"{used} of {self._searched:,}", *([self._known.note] if self._known.note else [])]
 
     def solve(self, region: Region, problem: Problem) -> Solution:
         """An order of the region: its slices one after the other. UNDECIDED where a slice is, "no evidence"
@@ -129,14 +146,20 @@ class SlicesEngine:
         return found
 
     def _decide(self, problems: dict[int, tuple[SliceProblem, Any]]) -> dict[int, tuple[Decided, Any]]:
-        searched = search_together([problem for problem, _ in problems.values()], self._settings)
+        known = {number: self._found_ahead(problem) for number, (problem, _) in problems.items()}
+        left = [problem for number, (problem, _) in problems.items() if known[number] is None]
+        searched = iter(search_together(left, self._settings))
         decided: dict[int, tuple[Decided, Any]] = {}
-        for (number, (problem, events)), found in zip(problems.items(), searched, strict=True):
-            one = decide(problem, self._settings, found)
+        for number, (problem, events) in problems.items():
+            one = known[number] or decide(problem, self._settings, next(searched))
             decided[number] = one, events
             if self._on_slice:
                 self._on_slice(one, events)
         return decided
+
+    def _found_ahead(self, problem: SliceProblem) -> Decided | None:
+        self._searched += problem.n > 0
+        return None if self._known is None else self._known.find(problem)
 
     def _order(
         self, problem: Problem, ends: NDArray[np.int64], decided: dict[int, tuple[Decided, Any]]

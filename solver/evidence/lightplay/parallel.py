@@ -17,7 +17,7 @@ import numpy as np
 from solver.evidence.lightplay.constraints import dependent
 from solver.evidence.lightplay.decide import Decided
 from solver.evidence.lightplay.execute import Plan, instruction_of, plan_of
-from solver.evidence.lightplay.report import constraints_of
+from solver.evidence.lightplay.minimal import minimal_of
 from solver.evidence.lightplay.slice_problem import SliceProblem
 
 
@@ -32,17 +32,17 @@ class Waits:
 
     @classmethod
     def of(cls, decided: Decided, nodes: int) -> Waits:
-        """Of a slice that has an order. nodes: see `constraints_of`."""
-        found, total = constraints_of(decided, nodes)
-        pairs = [(one.first, one.second) for one in found]
-        if not total:
+        """Of a slice that has an order. nodes: see `minimal_of`."""
+        minimal = minimal_of(decided, nodes)
+        pairs = [(one.first, one.second) for one in minimal.found]
+        if not minimal.total:
             rank = np.argsort(decided.order)
             ahead = dependent(decided.problem) & (rank[:, None] < rank[None, :])
             pairs = [(int(one), int(other)) for one, other in np.argwhere(ahead)]
         before: list[list[int]] = [[] for _ in range(decided.problem.n)]
         for first, second in pairs:
             before[second].append(first)
-        return cls(tuple(tuple(sorted(those)) for those in before), total)
+        return cls(tuple(tuple(sorted(those)) for those in before), minimal.total)
 
 
 def steps_of(problem: SliceProblem, waits: Waits) -> int:

@@ -8,14 +8,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from corebraid.base.clock import working_time
 from corebraid.base.errors import Contradiction
+from corebraid.base.wording import Text
 from recorder.files.reader import Recording
 from recorder.replay.traces import Progress, RecordingTraces
-from solver.evidence.lightplay.constraints import Constraint, minimal_constraints
+from solver.evidence.lightplay.constraints import Constraint
 from solver.evidence.lightplay.decide import CONTRADICTED, FOUND, NOTHING, UNDECIDED, Decided, Settings
 from solver.evidence.lightplay.engine import OnSlice, SlicesEngine
-from solver.evidence.lightplay.search_cut import cut_graph
+from solver.evidence.lightplay.minimal import minimal_of
 from solver.passes.unfiltered import iter_problems
 
 
@@ -36,7 +36,8 @@ class Report:
     of them. undecided: numbers of those without an order. sizes: by accesses that race. seconds: searching;
     deciding, with all that follows a search; fixing, where no order that was found replays; minimal
     constraints. orders: correct ones that the searches
-    found in all. work: interleavings tried or cuts explored."""
+    found in all. work: interleavings tried or cuts explored. ahead: slices that were searched while they were
+    recorded; told: what there is to say of that."""
 
     slices: int = 0
     entries: int = 0
@@ -52,6 +53,8 @@ class Report:
     orders: int = 0
     work: int = 0
     split: int = 0
+    ahead: int = 0
+    told: list[Text] = field(default_factory=list)
     regions: Counter[str] = field(default_factory=Counter)
     undecided: list[int] = field(default_factory=list)
     shown: Shown | None = None
@@ -65,14 +68,6 @@ class Report:
     def fixed(self) -> int:
         """Slices whose first orders did not replay, or that had none."""
         return self.searched - self.how[FOUND] - len(self.undecided)
-
-
-def constraints_of(decided: Decided, nodes: int) -> tuple[list[Constraint], int]:
-    """A decided slice's minimal constraints (section 2.5) and how many orders they come from."""
-    graph = cut_graph(decided.problem.real(), nodes)
-    if not graph.any:
-        return [], 0
-    return minimal_constraints(decided.problem, graph.before(), decided.order), graph.total
 
 
 class Survey:
@@ -93,6 +88,7 @@ class Survey:
         report.seconds += decided.seconds
         report.fixing_seconds += decided.fixing_seconds
         report.split += int(decided.pieces > 1)
+        report.ahead += int(decided.ahead)
         if decided.found:
             report.orders += decided.found.total
             report.work += decided.found.work
@@ -102,9 +98,9 @@ class Survey:
         found: list[Constraint] = []
         total = 0
         if problem.n and not open_ and (self._constraints or problem.number == self._wanted):
-            began = working_time()
-            found, total = constraints_of(decided, self._settings.nodes)
-            report.constraint_seconds += working_time() - began
+            minimal = minimal_of(decided, self._settings.nodes)
+            found, total = minimal.found, minimal.total
+            report.constraint_seconds += minimal.seconds
             report.constraints += len(found)
             report.always += sum(one.always for one in found)
         if problem.number == self._wanted:
@@ -143,4 +139,5 @@ def survey(
         taking.report.slices, taking.report.entries = engine.slices, engine.entries
         if wanted is not None and engine.entries > wanted:
             break
+    taking.report.told = engine.told()
     return taking.report

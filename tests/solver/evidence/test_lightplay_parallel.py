@@ -17,8 +17,9 @@ from corebraid.base.errors import Divergence
 from recorder.files.reader import Recording
 from solver.evidence.lightplay.decide import Decided, Settings
 from solver.evidence.lightplay.execute import Executed, execute, plan_of
+from solver.evidence.lightplay.minimal import minimal_of
 from solver.evidence.lightplay.parallel import InParallel, Waits, at_random, steps_of
-from solver.evidence.lightplay.report import constraints_of, survey
+from solver.evidence.lightplay.report import survey
 
 NODES = Settings().nodes
 Kept = list[tuple[Decided, Any]]
@@ -70,7 +71,7 @@ def test_every_constraint_is_needed(uts: tuple[Recording, Kept]) -> None:
     tried = 0
     for one, events in kept[:: max(1, len(kept) // 12)]:
         waits = Waits.of(one, NODES)
-        pairs = [(found.first, found.second) for found in constraints_of(one, NODES)[0] if found.always]
+        pairs = [(found.first, found.second) for found in minimal_of(one, NODES).found if found.always]
         for first, second in pairs[:2]:
             turned = [set(those) for those in waits.before]
             turned[second].discard(first)
