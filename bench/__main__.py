@@ -41,6 +41,7 @@ _BENCHMARKS = {
     "stages": "lightplay_stages",
     "devices": "lightplay_devices",
     "total": "lightplay_total",
+    "ahead": "lightplay_ahead",
     "opr": "opr",
     "oprlog": "opr_log",
     "rpc": "rpc",

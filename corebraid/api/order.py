@@ -112,8 +112,8 @@ def order(
             found=Phrase(Option("engine", engine), " ", Option("choose", choose)),
             remedy=Phrase("leave ", Option("choose"), " or ", Option("engine"), " out"),
         )
-    if fresh and isinstance(evidence, TakesOver):
-        evidence.start_over()
+    if not fresh and isinstance(evidence, TakesOver):
+        evidence.take_over(opened)
     options = Options(engine, region_timeout, encoding=encoding, evidence=evidence)
     constraints = constraints if evidence is None else VALUES
     if choose is not None:

@@ -23,6 +23,7 @@ from solver.sifting.buffered_runs import buffered_runs_of
 from solver.sifting.sync_runs import synced_runs_of
 
 if TYPE_CHECKING:
+    from recorder.files.reader import Recording
     from solver.freedom.choose import Choice
 
 
@@ -37,10 +38,10 @@ class EvidenceEngine(Protocol):
 
 @runtime_checkable
 class TakesOver(Protocol):
-    """An engine with evidence that takes over what was found before."""
+    """An engine with evidence that can take over what was found before."""
 
-    def start_over(self) -> None:
-        """Use nothing of that."""
+    def take_over(self, recording: Recording) -> None:
+        """Use what was found of the recording whose regions it is to solve."""
 
     def told(self) -> list[Text]:
         """What a user should know of it, when all is solved."""

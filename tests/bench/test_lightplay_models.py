@@ -13,10 +13,11 @@ from lightplay_factory import interleavings, is_correct, random_instance
 from line_twin import Lines
 from rich.console import Console
 
-from bench import lightplay_devices, lightplay_stages, lightplay_total, report
+from bench import lightplay_ahead, lightplay_devices, lightplay_stages, lightplay_total, report
 from bench.lightplay_devices import NO_GPU, SIMULATOR, chosen, numba_search, phases_table, python_search
 from bench.lightplay_total import APART, PLAIN, SLICES, TOTAL, model
 from bench.linkage_waits import Costs
+from bench.programs import image
 from bench.shared_accesses import SharedAccesses
 from solver.evidence.lightplay.interleavings import count
 from solver.evidence.lightplay.search_cuda import PHASES
@@ -198,3 +199,15 @@ def test_steps_are_timed_apart() -> None:
     for seconds in (run, search, replay, fixing):
         assert isinstance(seconds, float)
         assert seconds > 0
+
+
+def test_the_search_while_the_program_runs_is_measured() -> None:
+    (table,) = lightplay_ahead.main(quiet(), ((image("spin_ticket"), 60),), 1)
+    name, turns, instructions, slices, running, ready, lag, *seconds = table.rows[0]
+    assert (name, turns) == ("spin_ticket", 60)
+    for share in (running, ready):
+        assert isinstance(share, float)
+        assert 0 <= share <= 100
+    for number in (instructions, slices, lag, *seconds):
+        assert isinstance(number, int | float)
+        assert number > 0

@@ -30,12 +30,12 @@ _MOST_WAITING = 64 << 20
 #: How often is looked whether the search is over, or was called off; whether what was found is to be written.
 _LOOK_S, _IDLE_S = 0.05, 0.25
 #: The search gives way to the recorder where processors are few.
-_NICE = 10
+_NICE = 5
 _BEGIN = struct.Struct("<16sI")
 _END = BATCH.pack(0, 0, 0)
 #: What the search tells: words of a page that both have, and behind them why it failed.
 _PAGE, _TEXT = 4096, 64
-_DECIDED, _WITHOUT, _MICROS, _FAILED = range(4)
+_DECIDED, _WITHOUT, _MICROS, _FAILED, _READY = range(5)
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,17 @@ class SliceSearch:
             self._process.start()
         os.close(mine)
 
+    @property
+    def process(self) -> int:
+        """Number of the process that searches."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has loaded what it searches with. It takes slices before that."""
+        return bool(self._words[_READY])
+
     # -- as the recorder calls it --------------------------------------------------------------------
 
     def begin(self, path: Path, recording: bytes) -> None:
@@ -126,12 +137,12 @@ class SliceSearch:
         KeyboardInterrupt, which comes through."""
         self._put(_END)
         while self._waiting and self._process.is_alive():
+            look()
             select.select([], [self._pipe], [], _LOOK_S)
             self._push()
-            look()
         while self._process.is_alive():
-            self._process.join(_LOOK_S)
             look()
+            self._process.join(_LOOK_S)
         return self._result("the searching process was killed")
 
     def call_off(self) -> SearchedAhead:
@@ -231,6 +242,7 @@ def _search_all(pipe: int, words: memoryview) -> None:
 
     settings = Settings()
     load_kernels(settings)
+    words[_READY] = 1
     if not (head := _read(pipe, _BEGIN.size)):
         return
     recording, length = _BEGIN.unpack(head)

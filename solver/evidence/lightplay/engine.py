@@ -41,8 +41,7 @@ class SlicesEngine:
     """Solves the regions of one recording, each once and in their order.
 
     tables: the slices of each region. streams: cores and agents. killed: whether the recorder was killed, so
-    that slices may be missing at the end. on_slice: shown every slice that was kept. known: what was found
-    while they were recorded, which is not searched again.
+    that slices may be missing at the end. on_slice: shown every slice that was kept.
     """
 
     name = NAME
@@ -55,9 +54,10 @@ class SlicesEngine:
         *,
         killed: bool = False,
         on_slice: OnSlice | None = None,
-        known: KnownSlices | None = None,
     ) -> None:
-        self._known, self._searched = known, 0
+        #: What was found of slices while they were recorded; slices in which there is something to search.
+        self._known: KnownSlices | None = None
+        self._searched = 0
         self._tables, self._killed, self._on_slice = tables, killed, on_slice
         self._settings = settings or Settings()
         self._settings.check()
@@ -74,12 +74,11 @@ class SlicesEngine:
         iter_evidence(recording, NAME)
         where = str(recording.path / evidence_log(NAME))
         tables = iter_regions_of(iter_slices(recording), where)
-        known = KnownSlices.of(recording, settings or Settings())
-        return cls(tables, streams, settings, killed=recording.killed, on_slice=on_slice, known=known)
+        return cls(tables, streams, settings, killed=recording.killed, on_slice=on_slice)
 
-    def start_over(self) -> None:
-        """Search all slices, also those of which something is known."""
-        self._known = None
+    def take_over(self, recording: Recording) -> None:
+        """Search none of the slices of which something was found while they were recorded."""
+        self._known = KnownSlices.of(recording, self._settings)
 
     def told(self) -> list[Text]:
         """What there is to say of slices that were searched while they were recorded."""

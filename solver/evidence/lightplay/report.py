@@ -116,9 +116,10 @@ def survey(
     constraints: bool = True,
     also: OnSlice | None = None,
 ) -> Report:
-    """Decide all slices of a recording. wanted: one to show; the slices after it are left out then. also:
-    shown every slice that was kept. Raises UsageError (no such evidence; a slice too long for the back end),
-    FormatError, Contradiction where the evidence is not of these events at all."""
+    """Decide all slices of a recording; what was found of them while it was made is taken over. wanted: one
+    to show; the slices after it are left out then. also: shown every slice that was kept. Raises UsageError
+    (no such evidence; a slice too long for the back end), FormatError, Contradiction where the evidence is
+    not of these events at all."""
     taking = Survey(settings, wanted, constraints=constraints)
 
     def take(decided: Decided, events: Any) -> None:
@@ -127,6 +128,7 @@ def survey(
             also(decided, events)
 
     engine = SlicesEngine.of(recording, settings, take)
+    engine.take_over(recording)
     for region, problem in iter_problems(RecordingTraces(recording, progress)):
         before = engine.entries
         try:
