@@ -25,9 +25,9 @@ from corebraid.study.recording import record_subject
 from corebraid.study.replays.in_processes import usable_processors
 from corebraid.study.subjects import Asked, subject_of
 from recorder.files.evidence_names import SLICES
+from recorder.files.manifest import SLICES_FOUND
 from recorder.files.reader import Recording
 from solver.evidence.lightplay.decide import Settings
-from solver.evidence.lightplay.known import FILE_NAME
 from solver.evidence.lightplay.report import survey
 
 #: What is recorded, and the longest turns: short ones, so that there are races at all on an emulator.
@@ -89,7 +89,7 @@ def ready_and_afterwards(program: Path, turn: int) -> tuple[float, float, float]
         recording, took = Recording.open(path), []
         for anew in (False, True):
             if anew:
-                (path / FILE_NAME).unlink()
+                (path / SLICES_FOUND).unlink()
             began = time.process_time()
             survey(recording, Settings())
             took.append(time.process_time() - began)

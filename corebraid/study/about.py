@@ -9,7 +9,15 @@ from pathlib import Path
 
 from corebraid.study.deadlocks import deadlock_lines
 from corebraid.study.stacks import Stack, stack_at_end
-from recorder.files.manifest import ORDER_CERT, PROGRAM_ELF, Manifest, checkpoint_log, core_log, load
+from recorder.files.manifest import (
+    ORDER_CERT,
+    PROGRAM_ELF,
+    SLICES_FOUND,
+    Manifest,
+    checkpoint_log,
+    core_log,
+    load,
+)
 from recorder.files.missing_order import missing_edges
 
 #: As recorder/files/objects.py has it, which loads more than is needed here.
@@ -37,6 +45,7 @@ class Info:
             PROGRAM_ELF,
             *_objects(recording, manifest),
             ORDER_CERT,
+            SLICES_FOUND,
         ]
         sizes = {name: size for name in names if (size := _size(recording / name)) is not None}
         reached = manifest.instructions if manifest.complete else tuple(_reached(recording, manifest))

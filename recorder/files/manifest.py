@@ -32,6 +32,8 @@ PROGRAM_ELF = "program.elf"
 MOST_PROGRAM_BYTES = 1 << 30
 #: The order that was found, a file of the solver's (solver/check/certificate.py).
 ORDER_CERT = "order.cert"
+#: What was found of its slices while it was recorded, likewise (solver/evidence/lightplay/known.py).
+SLICES_FOUND = "slices.found"
 #: Of a ring that is not finished: its intervals (docs/format.md, section 15).
 INTERVALS = "intervals"
 MAX_CORES = 64

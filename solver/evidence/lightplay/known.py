@@ -25,6 +25,7 @@ from corebraid.base.import_closure import import_closure_digest
 from corebraid.base.own_secret import own_secret
 from corebraid.base.wording import Phrase, Text
 from recorder.files.frame import FileHeader, FrameWriter, iter_frames
+from recorder.files.manifest import SLICES_FOUND
 from recorder.files.reader import Recording
 from recorder.files.sealed_json import canonical
 from solver.evidence.lightplay.constraints import Constraint, Minimal, dependent
@@ -34,7 +35,6 @@ from solver.evidence.lightplay.found import Found
 from solver.evidence.lightplay.replay_one import replay
 from solver.evidence.lightplay.slice_problem import SliceProblem
 
-FILE_NAME = "slices.found"
 #: Kind of stream in the file header (recorder.files.frame), and its version, whatever the recording's is.
 KIND, _FILE_VERSION, _VERSION = 14, 1, 1
 _MARK_BYTES = 32
@@ -74,7 +74,7 @@ class KnownWriter:
         self._id, self._frames = recording, 0
         header = FileHeader(KIND, 0, recording, 0, _FILE_VERSION)
         room = "make room: what was not kept is searched again"
-        self._writer = FrameWriter(directory / FILE_NAME, header, room)
+        self._writer = FrameWriter(directory / SLICES_FOUND, header, room)
         self._held: list[_Entry] = []
         self._written = time.monotonic()
         self._append(canonical(_head(settings)), 0, 0, 0)
@@ -141,7 +141,7 @@ class KnownSlices:
     note: why no more are, "" while nothing is wrong."""
 
     def __init__(self, recording: Recording, settings: Settings) -> None:
-        self._path, self._settings = recording.path / FILE_NAME, settings
+        self._path, self._settings = recording.path / SLICES_FOUND, settings
         self._id = recording.manifest.id
         self._entries = self._read()
         self._next: _Entry | None = None
@@ -151,7 +151,7 @@ class KnownSlices:
     @classmethod
     def of(cls, recording: Recording, settings: Settings) -> KnownSlices | None:
         """None where there is no such file."""
-        return cls(recording, settings) if os.path.lexists(recording.path / FILE_NAME) else None
+        return cls(recording, settings) if os.path.lexists(recording.path / SLICES_FOUND) else None
 
     def find(self, problem: SliceProblem) -> Decided | None:
         """What was found of a slice, if it was this very problem."""
@@ -168,7 +168,7 @@ class KnownSlices:
 
     def _give_up(self, why: str) -> None:
         self._entries, self._next = iter(()), None
-        self.note = Phrase(f"{FILE_NAME} is not used: {why}; slices are searched anew")
+        self.note = Phrase(f"{SLICES_FOUND} is not used: {why}; slices are searched anew")
 
     def _decided(self, problem: SliceProblem) -> Decided | None:
         while self._next is None or self._next["slice"] < problem.number:

@@ -23,13 +23,14 @@ from recorder.evidence.slices.codec import iter_regions_of
 from recorder.evidence.slices.collector import SliceCollector
 from recorder.evidence.slices.handover import BATCH, HandedSlice, slices_of
 from recorder.files.frame import FileHeader, FrameWriter, iter_frames
+from recorder.files.manifest import SLICES_FOUND
 from recorder.files.reader import Recording
 from recorder.files.sealed_json import canonical
 from solver.evidence.lightplay import ahead as ahead_module
 from solver.evidence.lightplay.ahead import decide_ahead, load_kernels, problem_of
 from solver.evidence.lightplay.decide import CONTRADICTED, FOUND, Decided, Settings, decide
 from solver.evidence.lightplay.engine import SlicesEngine
-from solver.evidence.lightplay.known import FILE_NAME, KIND, KnownSlices, _mark, problem_digest
+from solver.evidence.lightplay.known import KIND, KnownSlices, _mark, problem_digest
 from solver.evidence.lightplay.minimal import minimal_of
 from solver.evidence.lightplay.report import Report, survey
 from solver.evidence.lightplay.slice_problem import SliceProblem
@@ -164,7 +165,7 @@ def test_what_was_found_is_what_a_search_afterwards_finds(program: Path, seed: i
     assert made.search is not None
     assert (made.search.left, made.search.without, made.search.why) == (0, 0, "")
     report, taken_over = decided(recording)
-    (tmp_path / "rec" / FILE_NAME).unlink()
+    (tmp_path / "rec" / SLICES_FOUND).unlink()
     anew, afterwards = decided(recording)
     assert made.search.slices == report.kept == anew.kept > 0
     assert [facts(one) for one in taken_over] == [facts(one) for one in afterwards]
@@ -184,7 +185,7 @@ def test_the_rest_of_the_recording_is_the_same(tmp_path: Path) -> None:
         FIRMWARE / "litmus.elf", tmp_path / "without", seed=3, evidence="slices", cores=3, slice=200
     )
     files = {path.name: path.read_bytes() for path in (tmp_path / "with").iterdir()}
-    assert files.pop(FILE_NAME)
+    assert files.pop(SLICES_FOUND)
     assert files == {path.name: path.read_bytes() for path in (tmp_path / "without").iterdir()}
 
 
@@ -208,9 +209,9 @@ def planted(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change what is said of the tenth slice, with a mark that fits: as a defect of the search would."""
     identity = Recording.open(path).manifest.id
     header = FileHeader(KIND, 0, identity, 0, 1)
-    frames = list(iter_frames(path / FILE_NAME, header))
-    (path / FILE_NAME).unlink()
-    writer, n = FrameWriter(path / FILE_NAME, header), 0
+    frames = list(iter_frames(path / SLICES_FOUND, header))
+    (path / SLICES_FOUND).unlink()
+    writer, n = FrameWriter(path / SLICES_FOUND, header), 0
     for frame, raw in frames:
         told = json.loads(raw[32:])
         for entry in told.get("slices", ()):
@@ -262,9 +263,9 @@ def test_a_wrong_result_is_noticed(copy: Path, change: Callable[[dict[str, Any]]
     assert [one.ahead for one in found if one.problem.n].index(False) == report.ahead == 9
     used, why = map(said, report.told)
     assert used.endswith(f": 9 of {report.searched:,}")
-    assert FILE_NAME in why
+    assert SLICES_FOUND in why
     assert why.endswith("; slices are searched anew")
-    (copy / FILE_NAME).unlink()
+    (copy / SLICES_FOUND).unlink()
     assert [facts(one) for one in decided(Recording.open(copy))[1]] == [facts(one) for one in found]
 
 
@@ -283,17 +284,17 @@ def test_a_result_of_another_problem_is_not_taken_over(copy: Path) -> None:
 
 
 def altered(path: Path) -> None:
-    raw = bytearray((path / FILE_NAME).read_bytes())
+    raw = bytearray((path / SLICES_FOUND).read_bytes())
     raw[-40] ^= 1
-    (path / FILE_NAME).write_bytes(raw)
+    (path / SLICES_FOUND).write_bytes(raw)
 
 
 def unmarked(path: Path) -> None:
     """All checksums right, as anybody can make them."""
     header = FileHeader(KIND, 0, Recording.open(path).manifest.id, 0, 1)
-    frames = list(iter_frames(path / FILE_NAME, header))
-    (path / FILE_NAME).unlink()
-    writer = FrameWriter(path / FILE_NAME, header)
+    frames = list(iter_frames(path / SLICES_FOUND, header))
+    (path / SLICES_FOUND).unlink()
+    writer = FrameWriter(path / SLICES_FOUND, header)
     for frame, raw in frames:
         told = raw[32:].replace(b'"always"', b'"never"').replace(b",true]", b",false]")
         writer.append(raw[:32] + told, frame.records, frame.first, frame.last)
@@ -303,16 +304,16 @@ def unmarked(path: Path) -> None:
 def foreign(path: Path) -> None:
     other = path.with_name("other")
     searched(other, FIRMWARE / "litmus.elf", 2)
-    shutil.copy(other / FILE_NAME, path / FILE_NAME)
+    shutil.copy(other / SLICES_FOUND, path / SLICES_FOUND)
 
 
 def empty(path: Path) -> None:
-    (path / FILE_NAME).write_bytes(b"not at all")
+    (path / SLICES_FOUND).write_bytes(b"not at all")
 
 
 def folder(path: Path) -> None:
-    (path / FILE_NAME).unlink()
-    (path / FILE_NAME).mkdir()
+    (path / SLICES_FOUND).unlink()
+    (path / SLICES_FOUND).mkdir()
 
 
 @pytest.mark.parametrize(
@@ -335,7 +336,7 @@ def test_a_file_that_cannot_be_used_is_told_and_not_used(
 
 def test_of_a_file_that_is_cut_what_is_there_is_used(copy: Path) -> None:
     """As a search that was killed leaves it."""
-    path, header = copy / FILE_NAME, FileHeader(KIND, 0, Recording.open(copy).manifest.id, 0, 1)
+    path, header = copy / SLICES_FOUND, FileHeader(KIND, 0, Recording.open(copy).manifest.id, 0, 1)
     frames = list(iter_frames(path, header))
     told = [entry for _, raw in frames[1:] for entry in json.loads(raw[32:])["slices"]]
     path.unlink()
@@ -365,7 +366,7 @@ def test_what_another_version_has_found_is_not_used(made: Path, monkeypatch: pyt
 
 
 def test_there_need_be_no_file(copy: Path) -> None:
-    (copy / FILE_NAME).unlink()
+    (copy / SLICES_FOUND).unlink()
     assert KnownSlices.of(Recording.open(copy), Settings()) is None
 
 

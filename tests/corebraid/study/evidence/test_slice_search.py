@@ -19,9 +19,9 @@ from corebraid.base.errors import UsageError
 from corebraid.study.evidence import slice_search
 from corebraid.study.evidence.slice_search import SliceSearch
 from recorder.evidence.slices.handover import BATCH
+from recorder.files.manifest import SLICES_FOUND
 from recorder.files.reader import Recording
 from solver.evidence.lightplay.decide import Settings
-from solver.evidence.lightplay.known import FILE_NAME
 from solver.evidence.lightplay.report import survey
 
 OPTIONS = ("--cores", 3, "--slice", 200, "--evidence", "slices")
@@ -43,7 +43,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 def files_of(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.iterdir() if file.name != FILE_NAME}
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.name != SLICES_FOUND}
 
 
 @pytest.fixture
@@ -79,6 +79,7 @@ def test_record_says_what_was_searched_and_slices_and_order_use_it(tmp_path: Pat
     facts = json.loads(run("slices", path, "--json").out)
     used = f"slices that were searched while they were recorded: {facts['searched']} of {facts['searched']}"
     assert facts["searched_ahead"] == facts["searched"] == n
+    assert SLICES_FOUND in json.loads(run("info", path, "--json").out)["files"]
     for command in (("slices", path), ("order", path, "--engine", "slices")):
         ran = run(*command)
         assert (ran.code, ran.lines) == (0, [f"corebraid: {used}"])
@@ -94,7 +95,7 @@ def test_one_slice_is_shown_as_it_was_found(tmp_path: Path) -> None:
     entries = json.loads(run("slices", path, "--json").out)["entries"]
     number = next(k for k in range(entries) if run("slices", path, "--slice", k).code == 0)
     ahead = json.loads(run("slices", path, "--slice", number, "--json").out)
-    (path / FILE_NAME).unlink()
+    (path / SLICES_FOUND).unlink()
     anew = json.loads(run("slices", path, "--slice", number, "--json").out)
     assert (ahead.pop("searched_ahead"), anew.pop("searched_ahead")) == (True, False)
     assert ahead == anew
@@ -103,7 +104,7 @@ def test_one_slice_is_shown_as_it_was_found(tmp_path: Path) -> None:
 def test_without_the_option_nothing_is_searched(tmp_path: Path) -> None:
     ran = record(tmp_path / "rec", "fig1", "--json", *OPTIONS)
     assert "search" not in json.loads(ran.out[ran.out.index("{") :])
-    assert not (tmp_path / "rec" / FILE_NAME).exists()
+    assert not (tmp_path / "rec" / SLICES_FOUND).exists()
 
 
 # -- wrong use --------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ def test_what_was_found_before_it_was_killed_is_used(tmp_path: Path, search: lis
     path = tmp_path / "rec"
 
     def kill() -> None:
-        found, until = path / FILE_NAME, time.monotonic() + 60
+        found, until = path / SLICES_FOUND, time.monotonic() + 60
         # The first frame has no slice in it.
         while not larger(found, 1000):
             assert time.monotonic() < until
@@ -237,14 +238,14 @@ def test_a_search_that_fails_says_why(tmp_path: Path, plain: dict[str, bytes]) -
     path = tmp_path / "rec"
 
     def put(_: int) -> None:
-        if path.exists() and not (path / FILE_NAME).exists():
-            (path / FILE_NAME).mkdir()
+        if path.exists() and not (path / SLICES_FOUND).exists():
+            (path / SLICES_FOUND).mkdir()
 
     # The process may be faster than this one: then there is nothing to see.
     made = record_litmus(path, progress=put)
     assert made.search is not None
-    if (path / FILE_NAME).is_dir():
-        assert FILE_NAME in made.search.why
+    if (path / SLICES_FOUND).is_dir():
+        assert SLICES_FOUND in made.search.why
         assert "File exists" in made.search.why
         assert made.search.left == made.search.slices
     assert files_of(path) == plain
@@ -282,7 +283,7 @@ def test_a_recorder_that_is_ended(sent: signal.Signals, program: Path, tmp_path:
     process = start("record", "-o", path, "--search-slices", *more, program)
     until = time.monotonic() + 300
     # The evidence is written every million of instructions.
-    while not (larger(path / FILE_NAME, 1000) and larger(path / "evidence-slices.log", 1000)):
+    while not (larger(path / SLICES_FOUND, 1000) and larger(path / "evidence-slices.log", 1000)):
         assert time.monotonic() < until
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
