@@ -17,6 +17,7 @@ from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.study import forked_runs, hunting
 from corebraid.study.attempts import Attempt, Ended, Run, attempts
 from corebraid.study.conditions import DEFAULT, Condition
+from corebraid.study.findings import Speed
 from corebraid.study.forked_runs import ForkedRuns, NothingToChooseError, can_fork
 from corebraid.study.hunting import attempt, prepare
 from corebraid.study.subjects import Asked, Subject, subject_of
@@ -300,3 +301,10 @@ def test_runs_have_seeds_of_their_own() -> None:
     assert draws(attempts(3, 5, "chaos")) == [(5, None), (6, None), (7, None)]
     assert draws(attempts(3, 5, "chaos", apart=True)) == [(5, 5), (5, 6), (5, 7)]
     assert np.unique([one.schedule for one in attempts(9, 0, "mixed", apart=True)]).size == 4
+
+
+def test_runs_a_second_are_those_behind_the_first() -> None:
+    """Before it kernels are made and words are learnt, which takes as long as hundreds of runs."""
+    assert str(Speed(101, 12.0, 10.0)) == "12.0 s, 50.0 runs/s"
+    assert Speed(1, 4.0, 4.0).rate == 0.25
+    assert Speed(2, 4.0, 4.0).rate == 0.5
