@@ -1,5 +1,5 @@
 """Stride without what locks protect (ICSE 2012, sections V-C and VI-E): bytes of the log with and without,
-measured, not estimated: `record --evidence linkage --protected skip`.
+measured, not estimated: `record --evidence linkage --protected skip`, and `--protected writes`.
 
     python -m bench protected
 """
@@ -10,6 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 import corebraid
@@ -18,7 +20,7 @@ from bench.linux_programs import OURS
 from bench.programs import image
 from bench.report import Column, Table, publish
 from bench.systems.logs import guest_of, watch_again
-from recorder.evidence.linkage.codec import MOST
+from recorder.evidence.linkage.codec import LOOSENED, MOST, Piece, iter_linkage
 from recorder.files.evidence_names import LINKAGE, evidence_log
 from recorder.files.reader import Recording
 from solver.evidence.linkage.log import read_linkage
@@ -29,28 +31,33 @@ LINUX = {
     "barnes": ("4", "96"), "steal": ("4", "8"), "ocean": ("4", "48"),
 }  # fmt: skip
 CORES = 4
+WAYS = ("log", "skip", "writes")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run's logs. stored: bytes of the evidence, protected accesses logged or skipped. shared: variables.
-    guarded, opened: those that a lock protects at first, and not to the end. skipped: accesses; all of them:
-    accesses. no_race: the share of shared words, but for locks, that no two accesses race on, by a detector
+    """One run's logs. stored: bytes of the evidence, by `WAYS`. shared: variables. guarded, opened: those
+    that a lock protects at first, and not to the end, with `skip`. skipped: accesses; all of them:
+    accesses. loose: variables of which a lock protects the writes, still_loose: to the end; loose_skipped:
+    accesses, with `writes`. no_race: the share of shared words, but for locks, that no two accesses race on, by a detector
     that sees the whole run; None of a Linux program, whose address space is too large for it."""
 
-    stored: tuple[int, int]
+    stored: tuple[int, ...]
     accesses: int
     shared: int
     guarded: int
     opened: int
     skipped: int
+    loose: int
+    still_loose: int
+    loose_skipped: int
     no_race: float | None
 
 
 def measured(program: Path, arguments: tuple[str, ...], folder: Path, cores: int = CORES) -> Run:
-    """Record twice by one seed, which is the same run."""
+    """Record by one seed, which is the same run, in each way."""
     stored, recordings = [], []
-    for way in ("log", "skip"):
+    for way in WAYS:
         path = folder / way
         corebraid.record(
             program,
@@ -64,9 +71,9 @@ def measured(program: Path, arguments: tuple[str, ...], folder: Path, cores: int
         )
         recordings.append(Recording.open(path))
         stored.append((path / evidence_log(LINKAGE)).stat().st_size)
-    one, other = recordings
-    assert one.manifest.instructions == other.manifest.instructions
-    log, no_race = read_linkage(other), None
+    one, other, third = recordings
+    assert one.manifest.instructions == other.manifest.instructions == third.manifest.instructions
+    log, loose_log, no_race = read_linkage(other), read_linkage(third), None
     if not one.manifest.linux:
         races = Races(guest_of(one.manifest))
         watch_again(one, [races])
@@ -75,10 +82,22 @@ def measured(program: Path, arguments: tuple[str, ...], folder: Path, cores: int
     assert isinstance(accesses, int)
     guards = log.guards
     opened = int((guards.written < MOST).sum())
+    loose = _loosened(third)
+    slot = loose_log.shares.slot_of[loose].astype(np.int64) - 1
+    still = int((loose_log.guards.written[slot] == MOST).sum())
     return Run(
-        (stored[0], stored[1]), accesses, len(guards.lock), int((guards.lock > 0).sum()), opened,
-        int(guards.skipped[0]), no_race,
+        tuple(stored), accesses, len(guards.lock), int((guards.lock > 0).sum()), opened,
+        int(guards.skipped[0]), len(loose), still, int(loose_log.guards.skipped[0]), no_race,
     )  # fmt: skip
+
+
+def _loosened(recording: Recording) -> NDArray[np.uint64]:
+    """uint64[n], the variables of which a lock protects the writes."""
+    found = [np.empty(0, np.uint64)]
+    for item in iter_linkage(recording):
+        if isinstance(item, Piece) and item.kind == LOOSENED:
+            found.append(item.table[:, 0])
+    return np.concatenate(found)
 
 
 def protected_table() -> Table:
@@ -89,8 +108,11 @@ def protected_table() -> Table:
         Column("skipped", ",d"),
         Column("bytes", ",d"),
         Column("without", ",d"),
-        Column("of it", ".0%"),
+        Column("of it", ".1%"),
     ]
+    columns += [Column("writes only", ",d"), Column("to the end", ",d"), Column("skipped then", ",d")]
+    columns += [Column("without these", ",d"), Column("of all", ".1%")]
+    columns += [Column(f"a thousand, {way}", ",.1f") for way in WAYS]
     notes = [
         f"{CORES} cores, turns of up to 1,000 instructions. under a lock: words that a lock protects when a "
         "second core touches them; opened: those of them that were then touched without it, and are logged "
@@ -100,6 +122,9 @@ def protected_table() -> Table:
         "only the past.",
         "skipped: accesses that are not logged. bytes: of the evidence, fetches and digests included; "
         "without: with --protected skip.",
+        "writes only: words of which a lock protects the writes alone, to the end or until another write; "
+        "skipped then, without these: accesses that are not logged and bytes with --protected writes.",
+        "a thousand: bytes for a thousand accesses, with --protected log, skip and writes.",
     ]
     return Table("protected", "Stride: the log without what locks protect", columns, notes)
 
@@ -117,8 +142,9 @@ def main(console: Console) -> None:
 
 def add(table: Table, name: str, guest: str, run: Run) -> None:
     """A row."""
-    one, other = run.stored
+    one, other, third = run.stored
+    thousand = [1000 * size / run.accesses for size in run.stored]
     table.add(
         name, guest, run.accesses / 1e6, run.shared, run.guarded, run.opened, run.no_race, run.skipped,
-        one, other, other / one,
+        one, other, other / one, run.loose, run.still_loose, run.loose_skipped, third, third / one, *thousand,
     )  # fmt: skip

@@ -24,7 +24,7 @@ GROUPS = ("word", "line", "symbol")
 #: Which values of reads it logs.
 READ_VALUES = ("needed", "all")
 #: What it does with accesses to what a lock protects.
-PROTECTED = ("log", "skip")
+PROTECTED = ("log", "skip", "writes")
 #: Of a core's number.
 _MOST_DIGITS = 9
 
@@ -119,7 +119,8 @@ _READ_VALUES = StreamOption(
 _PROTECTED = StreamOption(
     "protected",
     "What evidence linkage does with accesses to what a lock protects: log them like others, or skip them, "
-    "since the order in which the lock was taken tells theirs.  [default: log]",
+    "since the order in which the lock was taken tells theirs. With writes, also skip the writes to what is "
+    "read without the lock.  [default: log]",
     lambda given, _: given, choices=PROTECTED,
 )  # fmt: skip
 _SLICE_ACCESSES = StreamOption(

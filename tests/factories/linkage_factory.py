@@ -14,6 +14,7 @@ import numpy as np
 from corebraid.base.rows.event import EVENT, FETCH, GLUED, READ, RMW, UNCACHED, WRITE
 from recorder.evidence.linkage.codec import (
     BOUND,
+    LOOSENED,
     OPENED,
     ORDER,
     SHARE,
@@ -50,7 +51,8 @@ class Frames:
 @dataclass
 class Taken:
     """The tables with runs spelled out, in the twin's terms. guards: variable -> that of its lock. opened:
-    variable -> (writes, events of each stream). skipped: accesses, and writes among them."""
+    variable -> (writes, events of each stream). loosened: variable -> (0 or 1 + its lock's variable, events
+    of each stream). skipped: accesses, and writes among them."""
 
     shares: dict[int, tuple[int, ...]]
     orders: dict[int, list[int]]
@@ -59,6 +61,7 @@ class Taken:
     values: dict[int, list[tuple[int, int]]]
     guards: dict[int, int] = field(default_factory=dict)
     opened: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    loosened: dict[int, tuple[int, ...]] = field(default_factory=dict)
     skipped: tuple[int, int] = (0, 0)
 
 
@@ -77,6 +80,11 @@ def spelled_out(items: list[Head | Piece]) -> Taken:
             elif piece.kind == OPENED:
                 assert row[0] not in taken.opened
                 taken.opened[row[0]] = tuple(row[1:])
+            elif piece.kind == LOOSENED:
+                assert row[0] not in taken.loosened
+                taken.loosened[row[0]] = tuple(row[1:])
+                if row[1]:
+                    taken.guards[row[0]] = row[1] - 1
             elif piece.kind == SKIPPED:
                 taken.skipped = taken.skipped[0] + row[0], taken.skipped[1] + row[1]
             elif piece.kind == ORDER:

@@ -12,7 +12,8 @@ from linkage_factory import MEMORY
 from linkage_twin import Twin
 
 from corebraid.base.rows.event import EVENT, READ, RMW, WRITE
-from recorder.evidence.linkage.locks import HELD
+from recorder.evidence.linkage.codec import LOOSE
+from recorder.evidence.linkage.locks import ENOUGH, HELD
 
 #: Where locks are, one a line, and the words that each is to protect.
 LOCKS = (0x2000, 0x2044, 0x2080)
@@ -32,46 +33,82 @@ class Lock:
 
 class LockTwin(Twin):
     """Also guards: variable -> its lock, while it is guarded; guarded_by: variable -> the lock's variable,
-    ever; opened: variable -> (writes, events of each stream); skipped: accesses, writes among them."""
+    ever; opened: variable -> (writes, events of each stream); loosened: variable -> (1 + its lock's variable
+    if it is loose from the begin, events of each stream); skipped: accesses, writes among them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.guards: dict[int, Lock] = {}
         self.guarded_by: dict[int, int] = {}
         self.opened: dict[int, tuple[int, ...]] = {}
+        self.loosened: dict[int, tuple[int, ...]] = {}
+        self._unwritten: set[int] = set()
+        self._writes: dict[int, int] = {}
+        self._touched: dict[int, set[int]] = {}
         self.skipped = [0, 0]
         self._locks: dict[int, Lock] = {}
         self._held: dict[int, list[Lock]] = {stream: [] for stream in range(self.agents + 1)}
-        self._plain, self._number = False, 0
+        self._plain, self._number, self._kind = False, 0, READ
 
     def is_guarded(self, variable: int) -> bool:
         """See `Twin`."""
         return variable in self.guards
 
+    def sees_its_write(self, variable: int) -> bool:
+        """See `Twin`."""
+        return variable in self.guards and variable in self.loosened
+
     def _is_shared(self, variable: int, stream: int) -> bool:
         new = variable not in self.shares
         if not super()._is_shared(variable, stream):
             return False
-        is_lock = any(lock.variable == variable for lock in self._locks.values())
-        if new and self._plain and self._held[stream] and not is_lock:
-            self.guards[variable] = self._held[stream][-1]
-            self.guarded_by[variable] = self.guards[variable].variable
+        self._touched.setdefault(variable, set()).add(stream)
+        if new:
+            return not self._begins(variable, stream)
+        if variable in self._unwritten and self._kind != READ:
+            self._unwritten.discard(variable)
+            if self._plain and self._held[stream]:
+                self._guard(variable, stream)
+                self.loosened[variable] = (self.guarded_by[variable] + 1, *[0] * (self.agents + 1))
         if variable not in self.guards:
             return True
+        if self._kind == READ and variable in self.loosened:
+            return True
         if self._plain and self.guards[variable].holder == stream:
+            self._writes[variable] = self._writes.get(variable, 0) + (self._kind != READ)
             return False
-        del self.guards[variable]
-        events = [self._reached[other] for other in range(self.agents + 1)]
+        touched = self._touched[variable]
+        events = [self._reached[other] if other in touched else 0 for other in range(self.agents + 1)]
         events[stream] = self._number
+        if self._kind == READ and self.compressions & LOOSE and self._writes.get(variable, 0) >= ENOUGH:
+            self.loosened[variable] = (0, *events)
+            return True
+        del self.guards[variable]
         self.opened[variable] = (self._written[variable], *events)
         return True
+
+    def _begins(self, variable: int, stream: int) -> bool:
+        """Whether a lock protects what a second stream touches."""
+        if any(lock.variable == variable for lock in self._locks.values()):
+            return False
+        if self._plain and self._held[stream]:
+            self._guard(variable, stream)
+            self._writes[variable] = int(self._kind != READ)
+            return True
+        if self.compressions & LOOSE and self._kind == READ:
+            self._unwritten.add(variable)
+        return False
+
+    def _guard(self, variable: int, stream: int) -> None:
+        self.guards[variable] = self._held[stream][-1]
+        self.guarded_by[variable] = self.guards[variable].variable
 
     def _event(self, stream: int, row: Any, at_end: bool) -> None:
         address, last = int(row["addr"]), int(row["addr"]) + int(row["size"]) - 1
         self._plain = row["kind"] != RMW and self.variable(address) == self.variable(last)
-        self._number = int(row["seq"])
+        self._number, self._kind = int(row["seq"]), int(row["kind"])
         super()._event(stream, row, at_end)
-        if self.variable(address) in self.guards and self.variable(address) == self.variable(last):
+        if self.variable(address) in self.shares and self.variable(address) not in self.logged:
             self.skipped[0] += 1
             self.skipped[1] += row["kind"] != READ
         if row["kind"] == READ:
@@ -104,10 +141,13 @@ class LockTwin(Twin):
 
 class LockedTurns:
     """Streams that take locks, touch what these protect, and let them go. wrong: how likely a step is one
-    that breaks the rules. plain: then only by loads and stores of whole words that a lock is to protect."""
+    that breaks the rules. plain: then only by loads and stores of whole words that a lock is to protect.
+    peeks: how likely a step reads such a word without its lock."""
 
-    def __init__(self, seed: int, wrong: float, n_cores: int = 3, *, plain: bool = False) -> None:
-        self._draw, self._wrong, self._plain = random.Random(seed), wrong, plain
+    def __init__(
+        self, seed: int, wrong: float, n_cores: int = 3, *, plain: bool = False, peeks: float = 0.0
+    ) -> None:
+        self._draw, self._wrong, self._plain, self._peeks = random.Random(seed), wrong, plain, peeks
         self._memory, self._numbers = bytearray(MEMORY), [0] * (n_cores + 1)
         self._holds: list[list[int]] = [[] for _ in range(n_cores + 1)]
         self._agents = n_cores
@@ -125,6 +165,8 @@ class LockedTurns:
         draw, held = self._draw, self._holds[stream]
         if draw.random() < self._wrong:
             return self._any(stream)
+        if self._peeks and draw.random() < self._peeks:
+            return self._row(stream, draw.choice(draw.choice(WORDS)), draw.choice((4, 8)), READ, None)
         choice = draw.random()
         if len(held) < 2 and choice < (0.3 if held else 0.8):
             lock = draw.randrange(len(LOCKS))

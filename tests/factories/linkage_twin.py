@@ -39,6 +39,7 @@ class Twin:
 
     def __post_init__(self) -> None:
         self.joined = False
+        self.logged: list[int] = []
         self._owner: dict[int, int] = {}
         self._written: dict[int, int] = defaultdict(int)
         self._open: dict[int, int] = {}
@@ -87,6 +88,10 @@ class Twin:
         """Whether its accesses are skipped."""
         return False
 
+    def sees_its_write(self, variable: int) -> bool:
+        """Whether a stream has seen what it writes there, though that is skipped."""
+        return False
+
     def _look(self, stream: int, variable: int) -> bool:
         version, at = self._version(variable), (stream, _slot(variable, self.seen_bits))
         same = self._seen.get(at) == (variable, version)
@@ -118,8 +123,11 @@ class Twin:
     def _event(self, stream: int, row: Any, at_end: bool) -> None:
         address, last = int(row["addr"]), int(row["addr"]) + int(row["size"]) - 1
         variables = list(dict.fromkeys((self.variable(address), self.variable(last))))
-        logged = [v for v in variables if self._is_shared(v, stream)]
-        late = at_end and len(variables) == 1 and bool(logged)
+        self.logged = logged = [v for v in variables if self._is_shared(v, stream)]
+        seen = list(logged)
+        if row["kind"] != READ and len(variables) == 1 and not logged:
+            seen = [v for v in variables if self.sees_its_write(v)]
+        late = at_end and len(variables) == 1 and bool(seen)
         if row["kind"] == READ:
             self.exact[stream] += [self._written[v] for v in logged]
             if late:
@@ -136,10 +144,10 @@ class Twin:
             self._write(stream, variable, late)
         if late:
             self._pending[stream] = ("write", variables[0])
-        for variable in logged:
+        for variable in seen:
             version = self._written[variable] * (2 if self.compressions & DOUBLE else 1)
             self._seen[stream, _slot(variable, self.seen_bits)] = variable, version
-        if logged:
+        if seen:
             self._last[stream, _slot(address, self.shadow_bits)] = int(row["new"])
 
     def _settle(self, stream: int) -> None:

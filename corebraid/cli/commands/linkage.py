@@ -70,12 +70,14 @@ def _show(facts: dict[str, object]) -> None:
     if "bytes_per_1000_accesses" in facts:
         click.echo(f"             {facts['bytes_per_1000_accesses']} bytes per thousand accesses")
     protected = facts["protected"]
-    tables = {name: number for name, number in rows.items() if name != "opened" or protected}
+    hidden = () if protected else ("opened", "loosened")
+    tables = {name: number for name, number in rows.items() if name not in hidden}
     click.echo("tables       " + ", ".join(f"{number:,} {name}" for name, number in tables.items()))
     if isinstance(protected, dict):
         click.echo(
-            f"protected    {protected['variables']:,} variables by locks, {rows['opened']:,} of them opened; "
-            f"{protected['accesses']:,} accesses skipped, {protected['writes']:,} of them writes"
+            f"protected    {protected['variables']:,} variables by locks, {rows['opened']:,} of them opened, "
+            f"of {rows['loosened']:,} the reads logged; {protected['accesses']:,} accesses skipped, "
+            f"{protected['writes']:,} of them writes"
         )
     click.echo(
         f"reads        {facts['reads']:,} of {facts['shared_variables']:,} shared variables; "

@@ -11,6 +11,7 @@ from recorder.evidence.linkage.codec import (
     DOUBLE,
     FOLLOW,
     GUARDED,
+    LOOSENED,
     OPENED,
     PREDICT,
     RUNS,
@@ -27,7 +28,10 @@ from solver.evidence.linkage.replay.group import ReplayedGroup, replay_alone, re
 from solver.passes.unfiltered import iter_problems
 from solver.regions.problem import Verdict
 
-_NAMES = {1: "shares", 2: "orders", 3: "bounds", 4: "values", 5: "fetches", 6: "checks", OPENED: "opened"}
+_NAMES = {
+    1: "shares", 2: "orders", 3: "bounds", 4: "values", 5: "fetches", 6: "checks", OPENED: "opened",
+    LOOSENED: "loosened",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ def _stream(recording: Recording) -> dict[str, object]:
         else:
             if item.kind == SHARE:
                 protected["variables"] += int((item.table[:, 4] > 0).sum())
+            if item.kind == LOOSENED:
+                protected["variables"] += int((item.table[:, 1] > 0).sum())
             rows[_NAMES[item.kind]] += len(item.table)
     assert head is not None
     names = {PREDICT: "predict", RUNS: "runs", DOUBLE: "double", FOLLOW: "follow"}

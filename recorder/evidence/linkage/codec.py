@@ -33,9 +33,14 @@ from recorder.files.reader import Recording, iter_evidence
 #: that holds the lock under which this one is from then on, 0 for none. OPENED: a guarded variable has been
 #: touched without its lock: variable, writes to it until then, of each stream how many events until then.
 #: SKIPPED: accesses that were skipped since the last such row, writes among them.
-HEAD, SHARE, ORDER, BOUND, VALUE, FETCH, CHECK, OPENED, SKIPPED = range(9)
+#: Where a lock may protect a variable's writes only (LOOSE, V-C), LOOSENED: a variable whose reads are logged
+#: from here on: variable, 0 if SHARE has its lock, else 1 + the variable that holds it, of each stream how
+#: many events until then.
+HEAD, SHARE, ORDER, BOUND, VALUE, FETCH, CHECK, OPENED, SKIPPED, LOOSENED = range(10)
 _COLUMNS = {SHARE: 5, ORDER: 3, BOUND: 2, VALUE: 2, FETCH: 4, CHECK: 2, SKIPPED: 2}
 _STREAMED = (BOUND, VALUE, FETCH, CHECK)
+#: Kinds whose rows have a column for each stream.
+_BY_STREAMS = (OPENED, LOOSENED)
 
 #: Compressions of section V, as bits. PREDICT: values that the last access to the variable's place predicts
 #: are counted, not written (V-A). RUNS: equal successive versions and writers are counted (V-A). DOUBLE: a
@@ -49,6 +54,8 @@ ALL = PAPERS | FOLLOW
 REPLAYED = 16
 #: Accesses to what one lock protects are skipped (V-C): recorder/evidence/linkage/locks.py.
 GUARDED = 32
+#: Of what is read without the lock and always written under it the writes are skipped (V-C).
+LOOSE = 64
 
 _VERSION = 1
 #: Words of code that a row of FETCH has at most.
@@ -101,7 +108,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Head:
-    """How the stream was recorded. compressions: bits PREDICT to GUARDED. shadow_bits, seen_bits: the
+    """How the stream was recorded. compressions: bits PREDICT to LOOSE. shadow_bits, seen_bits: the
     recorder's tables of last values and last versions have 2**so many entries a stream."""
 
     grouping: Grouping
@@ -139,7 +146,7 @@ class LinkageWriter:
 
     def write(self, kind: int, stream: int, table: Table) -> None:
         """Write a table of a kind, uint64[n, columns]; nothing if it is empty."""
-        kept = table if kind == OPENED else table[:, : columns_of(kind, self._compressions)]
+        kept = table if kind in _BY_STREAMS else table[:, : columns_of(kind, self._compressions)]
         step = rows_a_frame(kept.shape[1])
         for start in range(0, len(kept), step):
             part = kept[start : start + step]
@@ -148,7 +155,7 @@ class LinkageWriter:
 
 def columns_of(kind: int, compressions: int, n_streams: int = 0) -> int:
     """Columns of a table on disk: counts that are always 1, or 0, are not written."""
-    if kind == OPENED:
+    if kind in _BY_STREAMS:
         return 2 + n_streams
     counted = {SHARE: GUARDED, ORDER: RUNS, BOUND: RUNS | FOLLOW, VALUE: PREDICT}
     return _COLUMNS[kind] - (kind in counted and not compressions & counted[kind])
@@ -161,14 +168,17 @@ def _check(piece: Piece, head: Head, n_streams: int) -> None:
     if piece.kind in (SHARE, ORDER):
         wrong |= bool((table[:, 0] >= n_variables).any() or (table[:, 1] >= n_streams).any())
         wrong |= bool((table[:, 2:4] >= MOST).any())
-    elif piece.kind in (OPENED, SKIPPED):
-        wrong |= not head.compressions & GUARDED or bool((table >= MOST).any())
+    elif piece.kind in (OPENED, SKIPPED, LOOSENED):
+        asked = LOOSE if piece.kind == LOOSENED else GUARDED
+        wrong |= not head.compressions & asked or bool((table >= MOST).any())
     elif piece.kind == BOUND:
         wrong |= bool((table >= MOST).any())
     if piece.kind == SHARE:
         wrong |= bool((table[:, 4] > n_variables).any())
-    if piece.kind == OPENED:
+    if piece.kind in _BY_STREAMS:
         wrong |= bool((table[:, 0] >= n_variables).any())
+    if piece.kind == LOOSENED:
+        wrong |= bool((table[:, 1] > n_variables).any())
     if piece.kind == ORDER or (piece.kind == BOUND and not head.compressions & FOLLOW):
         wrong |= bool((table[:, -1] == 0).any())
     if piece.kind == VALUE:
@@ -189,7 +199,7 @@ def _check(piece: Piece, head: Head, n_streams: int) -> None:
 
 def _whole(kind: int, table: Table) -> Table:
     """The table with the columns that were not written."""
-    if kind == OPENED or table.shape[1] == _COLUMNS[kind]:
+    if kind in _BY_STREAMS or table.shape[1] == _COLUMNS[kind]:
         return table
     filler = np.full((len(table), 1), 0 if kind in (SHARE, VALUE) else 1, np.uint64)
     return np.concatenate([table, filler], axis=1)
@@ -241,7 +251,7 @@ class _Decoder:
 
     def take(self, number: int, records: int, raw: bytes) -> list[Head | Piece]:
         """What one frame adds. Raises FormatError."""
-        if len(raw) < 2 or raw[0] > SKIPPED or (number == 0) != (raw[0] == HEAD and raw[1] > 0):
+        if len(raw) < 2 or raw[0] > LOOSENED or (number == 0) != (raw[0] == HEAD and raw[1] > 0):
             raise FormatError("no such table", found=raw[:2].hex())
         if raw[0] != HEAD:
             items: list[Head | Piece] = [] if self.head else [self.begin()]
@@ -261,7 +271,8 @@ class _Decoder:
             len(fields) != 5
             or fields[0] != _VERSION
             or fields[1] >= len(GROUPS)
-            or fields[2] > ALL | REPLAYED | GUARDED
+            or fields[2] > ALL | REPLAYED | GUARDED | LOOSE
+            or (fields[2] & LOOSE and not fields[2] & GUARDED)
         ):
             raise FormatError("how evidence linkage was recorded", found=str(fields))
         if not all(1 <= bits <= 30 for bits in fields[3:]):

@@ -18,6 +18,8 @@ from recorder.evidence.linkage.codec import (
     DOUBLE,
     FETCH,
     GUARDED,
+    LOOSE,
+    LOOSENED,
     OPENED,
     ORDER,
     REPLAYED,
@@ -44,6 +46,7 @@ from recorder.evidence.linkage.kernels import (
     settle,
     take_rows,
 )
+from recorder.evidence.linkage.locks import LOOSENED as N_LOOSENED
 from recorder.evidence.linkage.locks import OPENED as N_OPENED
 from recorder.evidence.linkage.locks import SKIPPED as N_SKIPPED
 from recorder.evidence.linkage.locks import new_guards
@@ -97,7 +100,12 @@ class LinkageCollector:
             np.zeros(n_streams, np.int64),
             np.zeros(n_streams, np.int64),
         )
-        guards = new_guards(grouping.n_variables if compressions & GUARDED else 0, n_streams, rows)
+        guards = new_guards(
+            grouping.n_variables if compressions & GUARDED else 0,
+            n_streams,
+            rows,
+            loosens=bool(compressions & LOOSE),
+        )
         of_streams = np.zeros(n_streams, STREAM)
         self._state = State(names, variables, of_streams, shadow, bits, tables, compressions, guards)
         self._steps = _Steps(guest.n_cores, self._writer) if compressions & REPLAYED else None
@@ -124,8 +132,8 @@ class LinkageCollector:
 
     def _write_full(self, stream: int) -> None:
         tables = self._state.tables
-        opened = self._state.guards.counts[N_OPENED]
-        if tables.filled[SHARES] >= _ROOM or tables.filled[ORDERS] >= _ROOM or opened >= _ROOM:
+        rows = self._state.guards.counts[[N_OPENED, N_LOOSENED]].max()
+        if tables.filled[SHARES] >= _ROOM or tables.filled[ORDERS] >= _ROOM or rows >= _ROOM:
             self._write_variables()
         if tables.filled_bounds[stream] >= _ROOM or tables.filled_values[stream] >= _ROOM:
             self._write_stream(stream)
@@ -142,9 +150,13 @@ class LinkageCollector:
             self._writer.write(kind, 0, part[np.argsort(part[:, 0], kind="stable")])
             self._state.tables.filled[which] = 0
         guards = self._state.guards
-        part = guards.opened[: guards.counts[N_OPENED]]
-        self._writer.write(OPENED, 0, part[np.argsort(part[:, 0], kind="stable")])
-        guards.counts[N_OPENED] = 0
+        for kind, table, which in (
+            (OPENED, guards.opened, N_OPENED),
+            (LOOSENED, guards.loosened, N_LOOSENED),
+        ):
+            part = table[: guards.counts[which]]
+            self._writer.write(kind, 0, part[np.argsort(part[:, 0], kind="stable")])
+            guards.counts[which] = 0
         skipped = guards.counts[N_SKIPPED:]
         if skipped[0]:
             self._writer.write(SKIPPED, 0, skipped.reshape(1, 2).astype(np.uint64))
@@ -218,8 +230,11 @@ class _Steps:
 def make_linkage(guest: Guest, writer: EvidenceWriter, options: Mapping[str, object]) -> LinkageCollector:
     """The collector for a machine. options: "group", what shares one version, a word unless given;
     "read_values", "all" if none of those that reads returned is left out for its version; "protected", "skip"
-    if accesses to what a lock protects are not logged."""
+    if accesses to what a lock protects are not logged, "writes" if neither are writes to what is read without
+    it."""
     compressions = (ALL & ~DOUBLE if options.get("read_values") == "all" else ALL) | REPLAYED
-    if options.get("protected") == "skip":
+    if options.get("protected") in ("skip", "writes"):
         compressions |= GUARDED
+    if options.get("protected") == "writes":
+        compressions |= LOOSE
     return LinkageCollector(guest, writer, str(options.get("group", "word")), compressions)

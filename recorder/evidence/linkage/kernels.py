@@ -24,6 +24,8 @@ from recorder.evidence.linkage.locks import (
     begin_guard,
     follow_lock,
     is_guarded,
+    is_loose,
+    note_touch,
 )
 
 #: A variable: `version` counts two a write; odd while `writing` - 1 (a stream) is between its two counts.
@@ -114,26 +116,30 @@ def slot(key, bits):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _touch(state, variable, stream, number, plain):  # type: ignore[no-untyped-def]
-    """Whether an access to the variable is logged: `stream` touches it with its event of this number. plain:
-    by a load or store of this variable alone, which a lock may protect."""
+def _touch(state, variable, event):  # type: ignore[no-untyped-def]
+    """Whether an access to the variable is logged. event: (stream, number, kind, whether it is of this
+    variable alone)."""
+    stream = event[0]
     variables, streams, tables, guards = state.variables, state.streams, state.tables, state.guards
     row = variables[variable]
     if row.owner == SHARED:
         if guards.marks.size == 0:
             return True
-        event = (np.int64(stream), number, plain)
-        return not is_guarded(guards, streams, variable, row.version >> _U1, event)
+        note_touch(guards, variable, stream)
+        # A skipped write that is under way has been made.
+        return not is_guarded(guards, streams, variable, (row.version + _U1) >> _U1, event)
     if row.owner == 0:
         row.owner = np.uint8(stream + 1)
         return False
     if row.owner == stream + 1:
         return False
+    if guards.marks.size != 0:
+        note_touch(guards, variable, stream)
     owner = np.int64(row.owner) - 1
     n = tables.filled[SHARES]
     tables.shares[n, 0], tables.shares[n, 1] = variable, np.uint64(owner)
     tables.shares[n, 2], tables.shares[n, 3] = streams[owner].reached, row.version >> _U1
-    tables.shares[n, 4] = begin_guard(guards, variable, stream) if guards.marks.size and plain else _U0
+    tables.shares[n, 4] = begin_guard(guards, variable, event) if guards.marks.size else _U0
     tables.filled[SHARES] = n + 1
     row.owner = np.uint8(SHARED)
     return tables.shares[n, 4] == _U0
@@ -298,13 +304,16 @@ def take_rows(rows, start, end, last, stream, state):  # type: ignore[no-untyped
         first = variable_of(names, row.addr)
         second = variable_of(names, row.addr + np.uint64(row.size) - _U1)
         two = second != first
-        plain = row.kind != RMW and not two
-        shared = _touch(state, first, stream, row.seq, plain)
-        also = two and _touch(state, second, stream, row.seq, False)
+        event = (np.int64(stream), row.seq, row.kind, not two)
+        shared = _touch(state, first, event)
+        also = two and _touch(state, second, event)
+        # A write that is skipped, of a variable whose reads are not.
+        bare = False
         if not shared and variables[first].owner == SHARED:
             guards.counts[SKIPPED] += 1
             guards.counts[SKIPPED_WRITES] += row.kind != READ
-        waits = last and i == end - 1 and shared and not two and not joined
+            bare = is_loose(guards, first)
+        waits = last and i == end - 1 and (shared or bare) and not two and not joined
         if row.kind == READ:
             if waits:
                 mine = streams[stream]
@@ -328,13 +337,13 @@ def take_rows(rows, start, end, last, stream, state):  # type: ignore[no-untyped
         if late:
             streams[stream].late, streams[stream].variable = np.uint64(LATE_WRITE), first
         # The version that the write has when it is over: nothing else may come between its two counts.
-        if shared:
+        if shared or bare:
             version = _written(variables, first, double)
             note_seen(shadow.seen[stream, slot(first, bits[1])], first, version)
         if also:
             version = _written(variables, second, double)
             note_seen(shadow.seen[stream, slot(second, bits[1])], second, version)
-        if shared or also:
+        if shared or also or bare:
             shadow.values[stream, slot(row.addr, bits[0])] = row.new
         if guards.marks.size:
             follow_lock(guards, stream, row, (first, second), joined)

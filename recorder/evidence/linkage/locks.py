@@ -8,8 +8,16 @@ The first place of a word that is taken is that word's lock.
 
 **Guarded** is a variable whose second stream touches it with a plain load or store while it holds a lock: the
 one that it took last. From then on its accesses are skipped, as long as each is a plain one, of this variable
-alone, by the holder of that lock. The first other one *opens* it, for good: that access is logged, as are all
-that follow, and of each stream it is noted how many events it had made.
+alone, by the holder of that lock.
+
+**Loose** is one of which the lock protects the writes only. Where some writes have been skipped by then, the
+first read that is not to be skipped *loosens* it: that read is logged, as are all reads that follow, whoever
+holds the lock; writes are skipped on. Loose from the begin is what its second stream reads without a lock, if
+the first write since then is under one. Versions are counted on, whatever is skipped, so that reads have
+bounds.
+
+The first other access *opens* a variable, for good: it is logged, as is all that follows. Whether loosened or
+opened, of each stream that has touched it since it is shared it is noted how many events it had made.
 
 Why that can be replayed: every write to a lock's variable is logged with its place in the order of writes.
 Two accesses to a guarded variable by different streams have a release of the one and then an acquisition of
@@ -27,7 +35,7 @@ from numpy.typing import NDArray
 from corebraid.base.golden_ratio import GOLDEN
 from corebraid.base.host_memory import host_memory
 from corebraid.base.kernels import inner
-from corebraid.base.rows.event import RMW
+from corebraid.base.rows.event import READ, RMW
 
 #: A lock: the word that it is in, its address and bytes (0: an empty place), its variable; 1 + the stream
 #: that holds it, or 0; whether it is broken.
@@ -41,32 +49,44 @@ LOCK = np.dtype(
 LOCK_BITS = 14
 #: Locks held at once from which a stream's last is known; of more the oldest come to protect nothing new.
 HELD = 4
-#: Marks of a variable: a lock is in it; a lock protects it, whose place is in the bits above.
-IS_LOCK, GUARDED, _SHIFT = 1, 2, 2
-#: Places of `Guards.counts`: rows of `opened`, locks, accesses that were skipped, writes among them.
-OPENED, LOCKS, SKIPPED, SKIPPED_WRITES, _COUNTS = range(5)
+#: Marks of a variable: a lock is in it; a lock protects it, whose place is in the bits above, or its writes
+#: only; it has been shared by a read without a lock, and not written since. Then how many writes have been
+#: skipped, up to ENOUGH: fewer are no reason to log reads, since the row that says so is as long as theirs.
+IS_LOCK, GUARDED, LOOSE, UNWRITTEN, _ONE_WRITE, _SHIFT = 1, 2, 4, 8, 16, 6
+ENOUGH = 3
+#: Places of `Guards.counts`: rows of `opened` and of `loosened`, locks, accesses that were skipped, writes
+#: among them.
+OPENED, LOOSENED, LOCKS, SKIPPED, SKIPPED_WRITES, _COUNTS = range(6)
 
 _U0, _U1, _U3 = np.uint64(0), np.uint64(1), np.uint64(3)
 
 
 class Guards(NamedTuple):
-    """What is known of locks. marks: uint32 (variables,), empty if nothing is skipped. locks:
+    """What is known of locks. marks: uint32 (variables,), empty if nothing is skipped. touched: uint64
+    (variables,), bit k: stream k, or one 64 above, has touched the variable since it is shared. locks:
     LOCK[2**LOCK_BITS]. held: int64 (streams, HELD), 1 + places of locks as they were taken. opened: uint64
-    (rows, 2 + streams), as OPENED rows of the codec. counts: int64, see OPENED."""
+    (rows, 2 + streams), as OPENED rows of the codec, loosened likewise. counts: int64, see OPENED. loosens:
+    whether a variable can be loose; else the first read that is not to be skipped opens it."""
 
     marks: NDArray[np.uint32]
+    touched: NDArray[np.uint64]
     locks: NDArray[np.void]
     held: NDArray[np.int64]
     opened: NDArray[np.uint64]
+    loosened: NDArray[np.uint64]
     counts: NDArray[np.int64]
+    loosens: bool
 
 
-def new_guards(n_variables: int, n_streams: int, rows: int) -> Guards:
-    """Nothing is known. n_variables: 0 if nothing is to be skipped. rows: that `opened` has room for."""
+def new_guards(n_variables: int, n_streams: int, rows: int, *, loosens: bool = False) -> Guards:
+    """Nothing is known. n_variables: 0 if nothing is to be skipped. rows: that `opened` and `loosened` have
+    room for. loosens: whether a variable can be loose."""
     marks = host_memory(4 * n_variables).view(np.uint32) if n_variables else np.empty(0, np.uint32)
-    opened = np.zeros((rows if n_variables else 1, 2 + n_streams), np.uint64)
+    touched = host_memory(8 * n_variables).view(np.uint64) if n_variables else np.empty(0, np.uint64)
+    opened, loosened = (np.zeros((rows if n_variables else 1, 2 + n_streams), np.uint64) for _ in range(2))
     locks = np.zeros(1 << LOCK_BITS if n_variables else 1, LOCK)
-    return Guards(marks, locks, np.zeros((n_streams, HELD), np.int64), opened, np.zeros(_COUNTS, np.int64))
+    held, counts = np.zeros((n_streams, HELD), np.int64), np.zeros(_COUNTS, np.int64)
+    return Guards(marks, touched, locks, held, opened, loosened, counts, loosens)
 
 
 @inner
@@ -79,37 +99,102 @@ def _find(locks, word):  # type: ignore[no-untyped-def]
 
 
 @inner
-def begin_guard(guards, variable, stream):  # type: ignore[no-untyped-def]
+def _taken_last(held):  # type: ignore[no-untyped-def]
+    """1 + the place of the lock that a stream has taken last and holds, 0 if it holds none. held: int64
+    (HELD,)."""
+    for k in range(HELD - 1, -1, -1):
+        if held[k]:
+            return held[k]
+    return np.int64(0)
+
+
+@inner
+def begin_guard(guards, variable, event):  # type: ignore[no-untyped-def]
     """A second stream touches the variable. 1 + the variable of the lock that protects it from now on, 0 if
-    none does."""
+    none does yet. event: see `is_guarded`."""
+    stream, _, kind, alone = event
     if (guards.marks[variable] & np.uint32(IS_LOCK)) != 0:
         return _U0
-    for k in range(HELD):
-        place = guards.held[stream, HELD - 1 - k]
-        if place:
-            guards.marks[variable] = np.uint32((place - 1) << _SHIFT | GUARDED)
-            return guards.locks[place - 1].variable + _U1
+    place = _taken_last(guards.held[stream]) if alone and kind != RMW else np.int64(0)
+    if place:
+        writes = _ONE_WRITE if kind != READ else 0
+        guards.marks[variable] = np.uint32((place - 1) << _SHIFT | writes | GUARDED)
+        return guards.locks[place - 1].variable + _U1
+    if guards.loosens and kind == READ:
+        guards.marks[variable] = np.uint32(UNWRITTEN)
     return _U0
 
 
 @inner
+def note_touch(guards, variable, stream):  # type: ignore[no-untyped-def]
+    """A stream touches a variable that is shared."""
+    guards.touched[variable] |= _U1 << np.uint64(stream & 63)
+
+
+@inner
+def _note_events(row, touched, streams, event):  # type: ignore[no-untyped-def]
+    """How many events each stream has made by this one, into a row of `opened` or of `loosened`. A stream of
+    which nothing was skipped needs none."""
+    stream, number, _, _ = event
+    for other in range(streams.shape[0]):
+        row[2 + other] = _U0
+        if ((touched >> np.uint64(other & 63)) & _U1) != 0:
+            row[2 + other] = number if other == stream else streams[other].reached
+
+
+@inner
+def _is_loose_now(guards, variable, event):  # type: ignore[no-untyped-def]
+    """Whether a lock protects the first write to a variable that has been shared by a read."""
+    stream, _, kind, alone = event
+    place = _taken_last(guards.held[stream]) if alone and kind != RMW else np.int64(0)
+    if place == 0:
+        guards.marks[variable] = np.uint32(0)
+        return False
+    guards.marks[variable] = np.uint32((place - 1) << _SHIFT | GUARDED | LOOSE)
+    n = guards.counts[LOOSENED]
+    guards.loosened[n, 0], guards.loosened[n, 1] = variable, guards.locks[place - 1].variable + _U1
+    guards.loosened[n, 2:] = _U0
+    guards.counts[LOOSENED] = n + 1
+    return True
+
+
+@inner
 def is_guarded(guards, streams, variable, writes, event):  # type: ignore[no-untyped-def]
-    """Whether an access to a variable that is shared is to be skipped; if not, the variable is open. writes:
-    to it so far. event: (stream, number, whether it is a plain access of this variable alone)."""
+    """Whether an access to a variable that is shared is to be skipped; if not, a read loosens the variable,
+    another access opens it. writes: to it so far. event: (stream, number, kind, whether it is of this
+    variable alone)."""
     mark = np.int64(guards.marks[variable])
+    stream, _, kind, alone = event
+    if (mark & UNWRITTEN) != 0 and kind != READ:
+        return _is_loose_now(guards, variable, event)
     if (mark & GUARDED) == 0:
         return False
-    stream, number, plain = event
-    if plain and np.int64(guards.locks[mark >> _SHIFT].holder) == stream + 1:
+    if kind == READ and (mark & LOOSE) != 0:
+        return False
+    writes_skipped = (mark // _ONE_WRITE) & ENOUGH
+    if alone and kind != RMW and np.int64(guards.locks[mark >> _SHIFT].holder) == stream + 1:
+        if kind != READ and writes_skipped < ENOUGH:
+            guards.marks[variable] += np.uint32(_ONE_WRITE)
         return True
+    if guards.loosens and kind == READ and writes_skipped == ENOUGH:
+        n = guards.counts[LOOSENED]
+        guards.loosened[n, 0], guards.loosened[n, 1] = variable, _U0
+        _note_events(guards.loosened[n], guards.touched[variable], streams, event)
+        guards.counts[LOOSENED] = n + 1
+        guards.marks[variable] |= np.uint32(LOOSE)
+        return False
     n = guards.counts[OPENED]
-    row = guards.opened[n]
-    row[0], row[1] = variable, writes
-    for other in range(streams.shape[0]):
-        row[2 + other] = number if other == stream else streams[other].reached
+    guards.opened[n, 0], guards.opened[n, 1] = variable, writes
+    _note_events(guards.opened[n], guards.touched[variable], streams, event)
     guards.counts[OPENED] = n + 1
     guards.marks[variable] = np.uint32(0)
     return False
+
+
+@inner
+def is_loose(guards, variable):  # type: ignore[no-untyped-def]
+    """Whether a lock protects the variable's writes only."""
+    return (guards.marks[variable] & np.uint32(LOOSE)) != 0
 
 
 @inner

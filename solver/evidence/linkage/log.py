@@ -15,6 +15,7 @@ from recorder.evidence.linkage.codec import (
     BOUND,
     DOUBLE,
     FOLLOW,
+    LOOSENED,
     MOST,
     OPENED,
     ORDER,
@@ -78,16 +79,23 @@ class Bounds(NamedTuple):
 
 class Guards(NamedTuple):
     """What locks protect (section V-C). lock: int64 (slots,), 2 + the slot of the lock under which a variable
-    is once it is shared, 1 if that lock is never shared, 0 if it is under none. until: int64 (slots *
-    streams,), how many events of a stream are under it. written: int64 (slots,), writes to it by then. done:
-    int64 (slots,), those of them that inference has passed. last: int64 (slots * streams,), the version that
-    the stream's last write to a lock made. is_lock: uint8 (slots,). skipped: accesses that are not logged,
-    writes among them. Those by slot and stream are empty where nothing is skipped."""
+    is once it is shared, 1 if that lock is never shared, 0 if it is under none. until, reads_until: int64
+    (slots * streams,), by which event of a stream its writes, and its reads, are no more skipped. written:
+    int64 (slots,), writes to it by then. skipped: accesses that are not logged, writes among them.
+
+    How far inference has come: done, int64 (slots,), writes that are skipped, or before those. passed, int64
+    (slots,), writes to a lock by the stream that has it to itself; at, used, as in `Runs`, writes to a lock;
+    last, int64 (slots * streams,), the version that the stream's last write to a lock made. is_lock: uint8
+    (slots,). Those by slot and stream are empty where nothing is skipped."""
 
     lock: Ints
     until: Ints
+    reads_until: Ints
     written: Ints
     done: Ints
+    passed: Ints
+    at: Ints
+    used: Ints
     last: Ints
     is_lock: NDArray[np.uint8]
     skipped: Ints
@@ -131,9 +139,12 @@ def linkage_log(
     shared = _joined(pieces, SHARE, 0, 5).astype(np.int64)
     shares = _shares(shared, grouping.n_variables, where)
     opened = _joined(pieces, OPENED, 0, 2 + streams).astype(np.int64)
-    guards = _guards(shared, opened, shares, streams, where)
+    loosened = _joined(pieces, LOOSENED, 0, 2 + streams).astype(np.int64)
+    guards = _guards(shared, opened, loosened, shares, where)
     guards.skipped[:] = _joined(pieces, SKIPPED, 0, 2).astype(np.int64).sum(axis=0)
     runs = _runs(_joined(pieces, ORDER, 0, 3).astype(np.int64), shares, guards, streams, where)
+    if len(guards.at):
+        guards.at[:] = runs.at
     bounds = _bounds(_by_stream(pieces, BOUND, streams), head)
     values = _values(_by_stream(pieces, VALUE, streams), head) if with_values else no_values(streams)
     return LinkageLog(streams, names, shares, runs, bounds, values, guards)
@@ -158,24 +169,37 @@ def _shares(table: Ints, n_variables: int, where: str) -> Shares:
     return Shares(slot_of, owner, events, writes, np.zeros(len(table), np.int64))
 
 
-def _guards(table: Ints, opened: Ints, shares: Shares, streams: int, where: str) -> Guards:
-    """table: SHARE rows. opened: OPENED rows."""
-    n, guard = len(table), table[:, 4]
+def _guards(table: Ints, opened: Ints, loosened: Ints, shares: Shares, where: str) -> Guards:
+    """table, opened, loosened: SHARE, OPENED and LOOSENED rows."""
+    n, streams = len(table), opened.shape[1] - 2
+    guard, loose = table[:, 4].copy(), shares.slot_of[loosened[:, 0]].astype(np.int64) - 1
+    given = loosened[:, 1] > 0
+    if (loose < 0).any() or len(np.unique(loose)) != len(loose) or ((guard[loose] > 0) == given).any():
+        raise FormatError("reads are logged of what no lock protects", where=where, remedy=_REMEDY)
+    guard[loose[given]] = loosened[given, 1]
     lock = np.where(guard > 0, shares.slot_of[np.maximum(guard, 1) - 1].astype(np.int64) + 1, 0)
-    many = n * streams if lock.any() else 0
-    until, written = np.full(many, MOST, np.int64), np.full(n, MOST, np.int64)
     slot = shares.slot_of[opened[:, 0]].astype(np.int64) - 1
     if (slot < 0).any() or (lock[slot] == 0).any() or len(np.unique(slot)) != len(slot):
         raise FormatError("a variable is opened that no lock protects", where=where, remedy=_REMEDY)
     if (opened[:, 1] < shares.writes[slot]).any():
         raise FormatError("a variable has lost writes", where=where, remedy=_REMEDY)
+    written = np.full(n, MOST, np.int64)
     written[slot] = opened[:, 1]
+    many = n if lock.any() else 0
+    until = np.full((many, streams), MOST, np.int64)
     if many:
-        until.reshape(n, streams)[slot] = opened[:, 2:]
+        until[slot] = opened[:, 2:]
+    reads = until.copy()
+    if many:
+        reads[loose] = np.minimum(reads[loose], loosened[:, 2:])
     is_lock = np.zeros(n, np.uint8)
     is_lock[lock[lock > 1] - 2] = 1
-    skipped = np.zeros(2, np.int64)
-    return Guards(lock, until, written, shares.writes.copy(), np.zeros(many, np.int64), is_lock, skipped)
+    passed = np.zeros(n, np.int64)
+    at, used, last = (np.zeros(many * streams, np.int64) for _ in range(3))
+    return Guards(
+        lock, until.ravel(), reads.ravel(), written, shares.writes.copy(), passed, at, used, last, is_lock,
+        np.zeros(2, np.int64),
+    )  # fmt: skip
 
 
 def _runs(table: Ints, shares: Shares, guards: Guards, streams: int, where: str) -> Runs:

@@ -14,6 +14,13 @@ from corebraid.base.kernels import copy_row, inner
 from corebraid.base.rows.event import GLUED, READ, UNCACHED
 from recorder.evidence.linkage.kernels import note_seen, variable_of
 from recorder.evidence.linkage.kernels import slot as hashed
+from solver.evidence.linkage.guarded import (
+    guarded_versions,
+    is_bare,
+    is_guarded,
+    is_private,
+    next_version,
+)
 from solver.evidence.linkage.log import LinkageLog
 from solver.evidence.linkage.values import follow_values
 from solver.regions.problem import Problem
@@ -36,15 +43,14 @@ _ONE, _THREE = np.uint64(1), np.uint64(3)
 class Placed(NamedTuple):
     """The parts of a problem as the evidence places them. kind: uint8 (n_parts,). version: int64 (n_parts,),
     of a write its version, of a read the bound. slot: int64 (n_parts,), the variable. exact: uint8
-    (n_parts,), whether a read's bound is what it read. guarded: int64 (n, 4), accesses that a lock protects:
-    slot, the version of the lock that its holder made last, event, whether it writes. reads: how many reads
-    of shared variables the region has, filtered ones included."""
+    (n_parts,), whether a read's bound is what it read. skipped: int64 (n,), see `guarded_versions`. reads:
+    how many reads of shared variables the region has, filtered ones included."""
 
     kind: NDArray[np.uint8]
     version: NDArray[np.int64]
     slot: NDArray[np.int64]
     exact: NDArray[np.uint8]
-    guarded: NDArray[np.int64]
+    skipped: NDArray[np.int64]
     reads: int
 
 
@@ -62,24 +68,9 @@ class Misfit:
 _OPERATION, _MET, _READS, _GUARDED = range(4)
 #: What is known of the variable where an event begins, and of the one where it ends: its slot, the version
 #: that a write made or that a read may have seen at most, whether it is recorded, whether the read's value
-#: need not be, whether a lock protects it, so that the lock's order says its version.
-SLOT, VERSION, RECORDED, KNOWN, GUARDED, FIELDS = range(6)
-
-
-@inner
-def next_write(log, slot, stream):  # type: ignore[no-untyped-def]
-    """The version of the stream's next write to the variable; -1 if the evidence has none."""
-    runs = log.runs
-    key = slot * log.streams + stream
-    at = runs.at[key]
-    if at == runs.first[key + 1]:
-        return -1
-    version = runs.version[at] + runs.used[key]
-    runs.used[key] += 1
-    if runs.used[key] == runs.n[at]:
-        runs.at[key] += 1
-        runs.used[key] = 0
-    return version
+#: need not be, whether the access is skipped, so that the lock's order says its version, and whether it is a
+#: write whose stream has then seen that version.
+SLOT, VERSION, RECORDED, KNOWN, GUARDED, BARE, FIELDS = range(7)
 
 
 @inner
@@ -101,45 +92,29 @@ def next_bound(bounds, stream, variable, seen):  # type: ignore[no-untyped-def]
 
 
 @inner
-def is_private(log, stream, number, slot):  # type: ignore[no-untyped-def]
-    """Whether the variable in this slot is still the stream's own by an event of this number."""
-    return log.shares.owner[slot] == stream and number < log.shares.events[slot]
-
-
-@inner
-def is_guarded(log, stream, number, slot):  # type: ignore[no-untyped-def]
-    """Whether a lock protects the variable in this slot by an event of this number, of a stream that has it
-    not to itself."""
-    return log.guards.lock[slot] != 0 and number < log.guards.until[slot * log.streams + stream]
-
-
-@inner
 def meet(log, stream, event, variable, met):  # type: ignore[no-untyped-def]
     """Put one variable of an event beside the evidence. event: (its number, its kind). met: int64 (FIELDS,),
     filled in. False if the evidence has nothing for it."""
     number, kind = event
     slot = np.int64(log.shares.slot_of[variable]) - 1
-    met[SLOT], met[VERSION], met[RECORDED], met[KNOWN], met[GUARDED] = slot, 0, 0, 1, 0
+    met[SLOT], met[VERSION], met[RECORDED], met[KNOWN], met[GUARDED], met[BARE] = slot, 0, 0, 1, 0, 0
     if slot < 0:
         return True
-    shares, bounds, guards = log.shares, log.bounds, log.guards
+    shares, bounds = log.shares, log.bounds
     if is_private(log, stream, number, slot):
         if kind != READ:
             shares.private[slot] += 1
-            if guards.is_lock[slot]:
-                guards.last[slot * log.streams + stream] = shares.private[slot]
         met[VERSION] = shares.private[slot]
         return True
-    if is_guarded(log, stream, number, slot):
+    if is_guarded(log, stream, number, kind, slot):
         met[GUARDED] = 1
+        met[BARE] = kind != READ and is_bare(log, stream, number, slot)
         return True
     met[RECORDED] = 1
     seen = bounds.seen[stream, hashed(variable, bounds.seen_bits)]
     if kind != READ:
-        version = next_write(log, slot, stream)
+        version = next_version(log.runs, slot * log.streams + stream, log.runs.at, log.runs.used)
         note_seen(seen, variable, np.uint64(version << bounds.double))
-        if guards.is_lock[slot]:
-            guards.last[slot * log.streams + stream] = version
         met[VERSION] = version
         return version >= 0
     version = next_bound(bounds, stream, variable, seen)
@@ -151,12 +126,14 @@ def meet(log, stream, event, variable, met):  # type: ignore[no-untyped-def]
 
 
 @inner
-def _note_guarded(log, stream, row, met, at):  # type: ignore[no-untyped-def]
-    """An access that a lock protects, into at (int64 (4,)), a row of `Placed.guarded`."""
-    lock = log.guards.lock[met[SLOT]]
-    at[0], at[2], at[3] = met[SLOT], np.int64(row.seq), row.kind != READ
-    # Without a slot one stream alone has ever touched the lock: its own order is the lock's.
-    at[1] = log.guards.last[(lock - 2) * log.streams + stream] if lock > 1 else 0
+def note_bare(log, stream, address, new, version):  # type: ignore[no-untyped-def]
+    """A stream has made a version by a write that is skipped, of a variable whose reads are logged."""
+    bounds, values, variable = log.bounds, log.values, variable_of(log.names, address)
+    note_seen(
+        bounds.seen[stream, hashed(variable, bounds.seen_bits)], variable, np.uint64(version << bounds.double)
+    )
+    if values.first.size:
+        values.last[stream, hashed(address, values.shadow_bits)] = new
 
 
 @inner
@@ -175,15 +152,15 @@ def _tell_parts(row, op, problem, met, placed):  # type: ignore[no-untyped-def]
         if this >= kind[p]:
             kind[p] = this
             placed.slot[p], placed.version[p] = met[half, SLOT], met[half, VERSION]
+            placed.exact[p] = this == READS and met[half, GUARDED] != 0
     return found
 
 
 @njit(cache=True, nogil=True)
 def place_rows(rows, before, come_to, last, log, stream, problem, placed):  # type: ignore[no-untyped-def]
     """Place a piece of a stream's rows. before: rows of the stream in the region before it. come_to: int64
-    (4,), see _OPERATION; updated. last: the stream's operations end here. placed.guarded has room for all
-    rows; versions of what is in its row k are -1 - k, counted over the region. Returns (why not, row)."""
-    met, known_before = np.zeros((2, FIELDS), np.int64), come_to[_GUARDED]
+    (4,), see _OPERATION; updated. last: the stream's operations end here. Returns (why not, row)."""
+    met = np.zeros((2, FIELDS), np.int64)
     for i in range(rows.size):
         row = rows[i]
         if (row.flags & UNCACHED) != 0:
@@ -198,10 +175,11 @@ def place_rows(rows, before, come_to, last, log, stream, problem, placed):  # ty
             if second != first:
                 there = there and meet(log, stream, event, second, met[1])
         if met[0, GUARDED] != 0:
-            k = come_to[_GUARDED]
-            _note_guarded(log, stream, row, met[0], placed.guarded[k - known_before])
-            met[0, VERSION], met[1, VERSION] = -1 - k, -1 - k
-            come_to[_GUARDED] = k + 1
+            version = placed.skipped[come_to[_GUARDED]]
+            met[0, VERSION], met[1, VERSION] = version, version
+            come_to[_GUARDED] += 1
+            if met[0, BARE] != 0:
+                note_bare(log, stream, row.addr, row.new, version)
         if not there:
             return (NO_BOUND if row.kind == READ else NO_WRITE), i
         recorded = (met[0, RECORDED] | met[1, RECORDED]) != 0
@@ -224,44 +202,18 @@ def place_rows(rows, before, come_to, last, log, stream, problem, placed):  # ty
 def place(log: LinkageLog, region: Region, problem: Problem) -> Placed | Misfit:
     """Place a region's parts; regions must come in order, each once."""
     n = len(problem.granule)
-    no_rows = np.empty((0, 4), np.int64)
-    exact, version = np.zeros(n, np.uint8), np.zeros(n, np.int64)
-    placed = Placed(np.zeros(n, np.uint8), version, np.full(n, -1, np.int64), exact, no_rows, 0)
-    reads, view, guarded = 0, problem.view, [no_rows]
-    n_guarded, skips = 0, bool(log.guards.lock.any())
+    exact, version, skipped = np.zeros(n, np.uint8), np.zeros(n, np.int64), guarded_versions(log, region)
+    placed = Placed(np.zeros(n, np.uint8), version, np.full(n, -1, np.int64), exact, skipped, 0)
+    reads, view, n_guarded = 0, problem.view, 0
     for stream, rows in enumerate(region.streams):
         come_to = np.array([problem.stream_ptr[stream], 0, 0, n_guarded], np.int64)
         before = 0
         for piece in rows.pieces():
-            last, room = int(problem.stream_ptr[stream + 1]), no_rows
-            if skips:
-                room = np.empty((len(piece), 4), np.int64)
-            into = placed._replace(guarded=room)
-            why, at = place_rows(piece, before, come_to, last, log, stream, view, into)
+            last = int(problem.stream_ptr[stream + 1])
+            why, at = place_rows(piece, before, come_to, last, log, stream, view, placed)
             if why:
                 return Misfit(stream, int(piece["seq"][at]), _WHAT[int(why)])
             before += len(piece)
-            guarded.append(room[: int(come_to[_GUARDED]) - n_guarded].copy())
-            n_guarded = int(come_to[_GUARDED])
+        n_guarded = int(come_to[_GUARDED])
         reads += int(come_to[_READS])
-    placed = placed._replace(reads=reads, guarded=np.concatenate(guarded))
-    if n_guarded:
-        _place_guarded(log, placed)
-    return placed
-
-
-def _place_guarded(log: LinkageLog, placed: Placed) -> None:
-    """Versions of what locks protect, from the order in which each lock was taken (section V-C): between two
-    holders lies a release, and the lock's versions grow; one holder's accesses are in its program order."""
-    table, done = placed.guarded, log.guards.done
-    order = np.lexsort((table[:, 2], table[:, 1], table[:, 0]))
-    slot, writes = table[order, 0], table[order, 3]
-    total = np.cumsum(writes)
-    begins = np.searchsorted(slot, slot)
-    since = total - (total - writes)[begins]
-    version = np.empty(len(table), np.int64)
-    version[order] = done[slot] + since
-    np.add.at(done, slot, writes)
-    mine = placed.version < 0
-    placed.version[mine] = version[-1 - placed.version[mine]]
-    placed.exact[mine] = placed.kind[mine] == READS
+    return placed._replace(reads=reads)

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_factory import FIRMWARE, run
+from cli_factory import FIRMWARE, ROOT, run
 from evidence_factory import record_with
 
+import corebraid
 from recorder.capture.strata_policy import StrataPolicy
-from recorder.evidence.linkage.codec import BOUND, ORDER, VALUE, LinkageWriter
+from recorder.evidence.linkage.codec import BOUND, LOOSENED, ORDER, VALUE, LinkageWriter
 from recorder.evidence.opr import rows as opr_rows
 from recorder.evidence.opr.log import OprWriter
 from recorder.files.frame import iter_frames
@@ -95,6 +96,21 @@ def test_linkages(
 ) -> None:
     linkage_with(kind, change, monkeypatch)
     contradicted(racy(tmp_path / "rec", "linkage", group="word"), "linkage")
+
+
+def loosened_later(table: Any) -> None:
+    table[:, 2:] += np.uint64(1000)
+
+
+@pytest.mark.parametrize(("kind", "change"), [(LOOSENED, loosened_later), (VALUE, other_values)])
+def test_linkages_without_what_locks_protect(
+    kind: int, change: Callable[[Any], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linkage_with(kind, change, monkeypatch)
+    path = tmp_path / "rec"
+    given = {"cores": 3, "evidence": "linkage", "protected": "writes", "slice": 300}
+    corebraid.record(ROOT / "firmware/linux/x86_64/mutexes", path, strata="cycles:20000", **given)
+    contradicted(Recording.open(path), "linkage")
 
 
 def test_event_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

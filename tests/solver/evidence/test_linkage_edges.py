@@ -69,7 +69,7 @@ def random_run(seed: int, n_streams: int = 4, n_granules: int = 3, n_ops: int = 
     problem = replace(problem, edges=np.array(edges, np.int64).reshape(-1, 2))
     nothing = np.zeros(n_ops, np.uint8)
     slot = problem.granule.astype(np.int64)
-    return Run(problem, Placed(kind, version, slot, nothing, np.empty((0, 4), np.int64), 0), truth)
+    return Run(problem, Placed(kind, version, slot, nothing, np.empty(0, np.int64), 0), truth)
 
 
 def lowered_by_hand(run: Run) -> list[int]:

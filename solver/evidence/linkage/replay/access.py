@@ -21,7 +21,7 @@ from emu.native.state import STOP_HELD, core_at
 from emu.native.unicorn import MEMORY_HOOK, MEMORY_WRITE, hook, peek32, peek64
 from recorder.evidence.linkage.kernels import slot as hashed
 from recorder.evidence.linkage.kernels import variable_of
-from solver.evidence.linkage.place import is_private
+from solver.evidence.linkage.guarded import is_private
 from solver.evidence.linkage.replay.memory import word_of
 from solver.evidence.linkage.replay.stream import (
     MET,
@@ -162,7 +162,7 @@ def on_linked_access(handle, kind, address, size, value, user):  # type: ignore[
 
 
 @njit(cache=True)
-def _in_log(core, replay, number, address, size):  # type: ignore[no-untyped-def]
+def _in_log(core, replay, number, kind, address, size):  # type: ignore[no-untyped-def]
     """Whether the read log has to do with an access, which is to something that is ever shared."""
     log, stream = replay.log, np.int64(core.core_id)
     first = np.int64(log.shares.slot_of[variable_of(log.names, address)]) - 1
@@ -170,14 +170,14 @@ def _in_log(core, replay, number, address, size):  # type: ignore[no-untyped-def
     second = first
     if final >> _THREE != address >> _THREE:
         second = np.int64(log.shares.slot_of[variable_of(log.names, final)]) - 1
-    return is_logged(log, stream, number, first) or is_logged(log, stream, number, second)
+    return is_logged(log, stream, number, kind, first) or is_logged(log, stream, number, kind, second)
 
 
 @njit(cache=True)
 def _recall(core, row):  # type: ignore[no-untyped-def]
     """A row's read finds what the read log says, if that has to do with it."""
     replay = replay_at(core.fed)
-    if not _in_log(core, replay, np.int64(row.seq), row.addr, row.size):
+    if not _in_log(core, replay, np.int64(row.seq), READ, row.addr, row.size):
         return
     values = replay.log.values
     value = next_value(values, np.int64(core.core_id), hashed(row.addr, values.shadow_bits))
@@ -188,7 +188,7 @@ def _recall(core, row):  # type: ignore[no-untyped-def]
 def _remember(core, row):  # type: ignore[no-untyped-def]
     """A row's write is what its core last knows there."""
     replay = replay_at(core.fed)
-    if _in_log(core, replay, np.int64(row.seq), row.addr, row.size):
+    if _in_log(core, replay, np.int64(row.seq), WRITE, row.addr, row.size):
         values = replay.log.values
         values.last[np.int64(core.core_id), hashed(row.addr, values.shadow_bits)] = row.new
 

@@ -17,6 +17,7 @@ from corebraid.base.kernels import copy_row, inner
 from corebraid.base.rows.event import READ, RMW, UNCACHED, WRITE
 from recorder.evidence.linkage.kernels import slot as hashed
 from recorder.evidence.linkage.kernels import variable_of
+from solver.evidence.linkage.guarded import is_bare, is_guarded, is_private
 from solver.evidence.linkage.log import LinkageLog
 from solver.evidence.linkage.place import (
     FIELDS,
@@ -25,9 +26,8 @@ from solver.evidence.linkage.place import (
     RECORDED,
     SLOT,
     VERSION,
-    is_guarded,
-    is_private,
     meet,
+    note_bare,
 )
 from solver.evidence.linkage.replay.memory import (
     SharedMemory,
@@ -259,18 +259,22 @@ def make_version(replay, stream, done, new):  # type: ignore[no-untyped-def]
         _make(replay, stream, done, 1, second, new)
     if second >= 0:
         memory.made[second] += 1
-    if is_logged(log, stream, done.number, first) or is_logged(log, stream, done.number, second):
+    number = done.number
+    if is_logged(log, stream, number, WRITE, first) or is_logged(log, stream, number, WRITE, second):
         log.values.last[stream, hashed(done.address, log.values.shadow_bits)] = new
+    elif first >= 0 and is_bare(log, stream, number, first):
+        note_bare(log, stream, done.address, new, memory.made[first])
     replay.own[stream, WROTE] = done.number + 1
     return FITS
 
 
 @inner
-def is_logged(log, stream, number, slot):  # type: ignore[no-untyped-def]
-    """Whether accesses to the variable in this slot (-1: none) are in the log, by an event of this number."""
+def is_logged(log, stream, number, kind, slot):  # type: ignore[no-untyped-def]
+    """Whether accesses to the variable in this slot (-1: none) are in the log, by an event of this number and
+    kind."""
     if slot < 0 or is_private(log, stream, number, slot):
         return False
-    return not is_guarded(log, stream, number, slot)
+    return not is_guarded(log, stream, number, kind, slot)
 
 
 @inner

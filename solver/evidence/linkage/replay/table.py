@@ -23,7 +23,7 @@ from solver.evidence.linkage.values import Values
 #: Where `table_of` has, in bytes, what `Names` and `Shares.slot_of` are, and `Turns.state`, which begins with
 #: FAILED.
 BITS, FIRST, SYMBOLS, NAMED = np.uint64(16), np.uint64(32), np.uint64(48), np.uint64(56)
-SLOTS, STATE = np.uint64(64), np.uint64(16 * 46)
+SLOTS, STATE = np.uint64(64), np.uint64(16 * 50)
 _MOST_WORDS = 128
 
 
@@ -104,19 +104,19 @@ def _values_at(words):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _guards_at(words):  # type: ignore[no-untyped-def]
-    is_lock = carray(pointer(words[2 * 37]), np.int64(words[2 * 37 + 1]), np.uint8)
+    is_lock = carray(pointer(words[2 * 41]), np.int64(words[2 * 41 + 1]), np.uint8)
     return Guards(
-        _ints(words, 32), _ints(words, 33), _ints(words, 34), _ints(words, 35), _ints(words, 36), is_lock,
-        _ints(words, 38),
+        _ints(words, 32), _ints(words, 33), _ints(words, 34), _ints(words, 35), _ints(words, 36),
+        _ints(words, 37), _ints(words, 38), _ints(words, 39), _ints(words, 40), is_lock, _ints(words, 42),
     )  # fmt: skip
 
 
 @njit(cache=True)
 def _memory_at(words):  # type: ignore[no-untyped-def]
-    newest = carray(pointer(words[2 * 40]), np.int64(words[2 * 40 + 1]), np.int32)
-    entries = carray(pointer(words[2 * 41]), np.int64(words[2 * 41 + 1]), ENTRY)
-    initial = carray(pointer(words[2 * 43]), np.int64(words[2 * 43 + 1]), np.uint8)
-    return SharedMemory(_ints(words, 39), newest, entries, _ints(words, 42), initial)
+    newest = carray(pointer(words[2 * 44]), np.int64(words[2 * 44 + 1]), np.int32)
+    entries = carray(pointer(words[2 * 45]), np.int64(words[2 * 45 + 1]), ENTRY)
+    initial = carray(pointer(words[2 * 47]), np.int64(words[2 * 47 + 1]), np.uint8)
+    return SharedMemory(_ints(words, 43), newest, entries, _ints(words, 46), initial)
 
 
 @njit(cache=True)
@@ -128,8 +128,8 @@ def replay_at(address):  # type: ignore[no-untyped-def]
         streams, _names_at(words), _shares_at(words), _runs_at(words), _bounds_at(words), _values_at(words),
         _guards_at(words),
     )  # fmt: skip
-    told = carray(pointer(words[2 * 45]), (streams, STREAM_FIELDS), np.int64)
-    turns = Turns(words[2 * 44], told, _ints(words, 46))
-    own = carray(pointer(words[2 * 47]), (streams, OWN_FIELDS), np.int64)
-    met = carray(pointer(words[2 * 48]), (streams, 2, FIELDS), np.int64)
+    told = carray(pointer(words[2 * 49]), (streams, STREAM_FIELDS), np.int64)
+    turns = Turns(words[2 * 48], told, _ints(words, 50))
+    own = carray(pointer(words[2 * 51]), (streams, OWN_FIELDS), np.int64)
+    met = carray(pointer(words[2 * 52]), (streams, 2, FIELDS), np.int64)
     return Replay(log, _memory_at(words), turns, own, met)
