@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import corebraid
+from bench.linkage_lock_log import LockLog
 from bench.linkage_locks import Races
 from bench.linux_programs import OURS
 from bench.programs import image
@@ -39,8 +40,9 @@ class Run:
     """One run's logs. stored: bytes of the evidence, by `WAYS`. shared: variables. guarded, opened: those
     that a lock protects at first, and not to the end, with `skip`. skipped: accesses; all of them:
     accesses. loose: variables of which a lock protects the writes, still_loose: to the end; loose_skipped:
-    accesses, with `writes`. no_race: the share of shared words, but for locks, that no two accesses race on, by a detector
-    that sees the whole run; None of a Linux program, whose address space is too large for it."""
+    accesses, with `writes`. no_race: the share of shared words, but for locks, that no two accesses race on,
+    by a detector that sees the whole run; None of a Linux program, whose address space is too large for
+    it. lock_log: `LockLog.sizes`."""
 
     stored: tuple[int, ...]
     accesses: int
@@ -52,6 +54,7 @@ class Run:
     still_loose: int
     loose_skipped: int
     no_race: float | None
+    lock_log: tuple[int, ...]
 
 
 def measured(program: Path, arguments: tuple[str, ...], folder: Path, cores: int = CORES) -> Run:
@@ -74,9 +77,12 @@ def measured(program: Path, arguments: tuple[str, ...], folder: Path, cores: int
     one, other, third = recordings
     assert one.manifest.instructions == other.manifest.instructions == third.manifest.instructions
     log, loose_log, no_race = read_linkage(other), read_linkage(third), None
-    if not one.manifest.linux:
+    locks = LockLog()
+    if one.manifest.linux:
+        watch_again(one, [locks])
+    else:
         races = Races(guest_of(one.manifest))
-        watch_again(one, [races])
+        watch_again(one, [races, locks])
         no_race = races.shares()[1]
     accesses = one.manifest.totals["accesses"]
     assert isinstance(accesses, int)
@@ -88,6 +94,7 @@ def measured(program: Path, arguments: tuple[str, ...], folder: Path, cores: int
     return Run(
         tuple(stored), accesses, len(guards.lock), int((guards.lock > 0).sum()), opened,
         int(guards.skipped[0]), len(loose), still, int(loose_log.guards.skipped[0]), no_race,
+        locks.sizes(),
     )  # fmt: skip
 
 
@@ -101,18 +108,15 @@ def _loosened(recording: Recording) -> NDArray[np.uint64]:
 
 
 def protected_table() -> Table:
-    """Sizes, without rows."""
+    """Sizes with and without what locks protect, without rows."""
     columns = [Column("program"), Column("guest"), Column("M accesses", ".2f"), Column("shared words", ",d")]
     columns += [Column("under a lock", ",d"), Column("opened", ",d"), Column("no race", ".0%")]
     columns += [
         Column("skipped", ",d"),
         Column("bytes", ",d"),
         Column("without", ",d"),
-        Column("of it", ".1%"),
+        Column("of it", ".0%"),
     ]
-    columns += [Column("writes only", ",d"), Column("to the end", ",d"), Column("skipped then", ",d")]
-    columns += [Column("without these", ",d"), Column("of all", ".1%")]
-    columns += [Column(f"a thousand, {way}", ",.1f") for way in WAYS]
     notes = [
         f"{CORES} cores, turns of up to 1,000 instructions. under a lock: words that a lock protects when a "
         "second core touches them; opened: those of them that were then touched without it, and are logged "
@@ -122,29 +126,60 @@ def protected_table() -> Table:
         "only the past.",
         "skipped: accesses that are not logged. bytes: of the evidence, fetches and digests included; "
         "without: with --protected skip.",
-        "writes only: words of which a lock protects the writes alone, to the end or until another write; "
-        "skipped then, without these: accesses that are not logged and bytes with --protected writes.",
-        "a thousand: bytes for a thousand accesses, with --protected log, skip and writes.",
     ]
     return Table("protected", "Stride: the log without what locks protect", columns, notes)
 
 
+def writes_table() -> Table:
+    """Sizes also without writes to what is read without its lock, without rows."""
+    columns = [Column("program"), Column("words", ",d"), Column("to the end", ",d")]
+    columns += [Column("skipped", ",d"), Column("bytes", ",d"), Column("of it", ".1%")]
+    columns += [Column(way, ",.1f") for way in WAYS]
+    notes = [
+        "words: of which a lock protects the writes alone, to the end or until another write; skipped, "
+        "bytes: accesses that are not logged, and the evidence, with --protected writes.",
+        "log, skip, writes: bytes for a thousand accesses with these.",
+    ]
+    return Table("writes", "Stride: the log without writes under a lock", columns, notes)
+
+
+def locks_table() -> Table:
+    """What a lock log would take, without rows."""
+    columns = [Column("program"), Column("locks", ",d"), Column("taken", ",d"), Column("orders", ",d")]
+    columns += [Column("lock log", ",d"), Column("others", ",d")]
+    columns += [Column("orders, a thousand", ".2f"), Column("lock log, others", ".2f")]
+    notes = [
+        "locks: that more than one core took, and how often. orders: bytes of who wrote to their words, "
+        "which the evidence has. lock log: what section III-A's would take; others: the orders beside it, of "
+        "writes that neither take a lock nor give it back. These do not say yet between which of the others "
+        "they come.",
+        "The last two: bytes for a thousand accesses, of orders, and of lock log and others together.",
+    ]
+    return Table("locks", "Stride: orders of locks, and a lock log", columns, notes)
+
+
 def main(console: Console) -> None:
     """Measure, print, and write bench/out/protected.md and .json."""
-    table = protected_table()
+    tables = [protected_table(), writes_table(), locks_table()]
     subjects = [(name, "firmware", image(name), ()) for name in FIRMWARE]
     subjects += [(name, "Linux", OURS / name, given) for name, given in LINUX.items()]
     for name, guest, program, arguments in subjects:
         with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as folder:
-            add(table, name, guest, measured(program, arguments, Path(folder)))
-    publish("protected", [table], console)
+            add(tables, name, guest, measured(program, arguments, Path(folder)))
+    publish("protected", tables, console)
 
 
-def add(table: Table, name: str, guest: str, run: Run) -> None:
-    """A row."""
+def add(tables: list[Table], name: str, guest: str, run: Run) -> None:
+    """A row of each."""
     one, other, third = run.stored
-    thousand = [1000 * size / run.accesses for size in run.stored]
-    table.add(
+    tables[0].add(
         name, guest, run.accesses / 1e6, run.shared, run.guarded, run.opened, run.no_race, run.skipped,
-        one, other, other / one, run.loose, run.still_loose, run.loose_skipped, third, third / one, *thousand,
+        one, other, other / one,
     )  # fmt: skip
+    thousand = 1000 / run.accesses
+    tables[1].add(
+        name, run.loose, run.still_loose, run.loose_skipped, third, third / one,
+        *(size * thousand for size in run.stored),
+    )  # fmt: skip
+    _, _, orders, lock_log, others = run.lock_log
+    tables[2].add(name, *run.lock_log, orders * thousand, (lock_log + others) * thousand)

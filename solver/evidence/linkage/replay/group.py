@@ -239,7 +239,7 @@ def replay_alone(
         raise UsageError(
             "the evidence skips what locks protect, which only a replay of all cores can know",
             where=str(recording.path),
-            remedy=Phrase("replay all cores, or record again without ", Option("protected", "skip")),
+            remedy=Phrase("replay all cores, or record again with ", Option("protected", "log")),
         )
     core = replaying.core(number, alone=True)
     for _ in core.run(progress):
