@@ -46,6 +46,7 @@ _BENCHMARKS = {
     "oprlog": "opr_log",
     "rpc": "rpc",
     "points": "rpc_points",
+    "judged": "judged",
     "systems": "systems",
     "races": "races",
     "hunt": "hunt",
@@ -63,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("what", nargs="?", choices=("all", *_BENCHMARKS), default="all")
     rounds = "of speed, pages, start, seek, shares, contested, cuts, page, linux, systems, forks (default 3)"
     parser.add_argument("--rounds", type=int, default=3, help=rounds)
-    only = "linux, page, systems: only these"
+    only = "linux, page, judged, systems: only these"
     parser.add_argument("--programs", nargs="+", default=[], metavar="NAME", help=only)
     parser.add_argument("--json", action="store_true", help="print what OUT/<name>.json holds, nothing else")
     options = parser.parse_args(arguments)
@@ -76,6 +77,8 @@ def main(arguments: list[str] | None = None) -> int:
             run = importlib.import_module(f"bench.{module}").main
             if name in ("speed", "pages", "start", "seek", "shares", "contested", "cuts", "forks"):
                 run(console, rounds=options.rounds)
+            elif name == "judged":
+                run(console, chosen=tuple(options.programs))
             elif name in ("linux", "page", "systems"):
                 run(console, rounds=options.rounds, chosen=tuple(options.programs))
             else:

@@ -47,14 +47,21 @@ class CrossChecked:
         return self.found.disagreements + self._untrue() + told
 
     def _untrue(self) -> list[str]:
-        """Engines whose evidence tells every order, and whose order is another one. It tells nothing of the
-        kernel of a Linux program."""
+        """Engines whose evidence tells every order, and whose order is another one, region by region. Of the
+        kernel of a Linux program it tells nothing, and nothing is asked."""
         return [
-            f"engine {name}: {score.changed:,} of {score.reads:,} shared reads have another change as their "
-            "source than in the sealed truth, though its evidence tells the order of all that it orders"
+            f"region {fault.region}, engine {name}: {fault.line()}; its evidence tells the order of all these"
             for name, score in self.scores.items()
-            if ENGINES[name].exact and score.changed and not self.recording.manifest.linux
+            if score.within is not None
+            for fault in score.within.faults
         ]
+
+    @property
+    def unjudged(self) -> list[str]:
+        """Engines whose evidence tells every order, and of whose order nothing could be held against what
+        ran."""
+        withins = ((name, score.within) for name, score in self.scores.items() if score.within is not None)
+        return [name for name, within in withins if not within.reads.judged + within.writes.judged]
 
     @property
     def to_order(self) -> int:
@@ -136,7 +143,9 @@ class CrossChecked:
             return {"against_truth": None}
         reads = {"shared": score.reads, "right": score.same, "wrong": score.other, "undetermined": score.none}
         reads["wrong_change"] = score.changed
-        return {"against_truth": {**reads, "nearer_than_first": self.nearer(engine)}}
+        within = None if score.within is None else score.within.facts()
+        told = {**reads, "nearer_than_first": self.nearer(engine), "within_regions": within}
+        return {"against_truth": told}
 
 
 def crosschecked(

@@ -204,7 +204,7 @@ def answer_of(problem: Problem, solution: Solution) -> Answer:
     runs = (no_order(), no_order())
     if solution.verdict is Verdict.LEGAL and problem.rows.any():
         _compare_initial(problem, solution)
-        runs = runs_of(problem, solution.order)
+        runs = solution.runs or runs_of(problem, solution.order)
     return Answer(solution.verdict, solution.engine, solution.seconds, solution.reason, *runs)
 
 

@@ -154,6 +154,8 @@ class Solution:
 
     reason: why it is undecided: "timeout", "budget", "too large" or "gave up"; what was reached, where an
     order was chosen (`solver.freedom.choose`); what was dropped (`DROPPED`), if anything; empty otherwise.
+    runs: (stream, rows), int64 (n,) each, the region's rows in a legal order, where the engine knows more of
+    them than how operations stand: of an identical read that is repeated, when it was; None: as `order` says.
     """
 
     verdict: Verdict
@@ -161,6 +163,7 @@ class Solution:
     seconds: float
     order: NDArray[np.int64]
     reason: str = ""
+    runs: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
 
 def no_order() -> NDArray[np.int64]:

@@ -4,5 +4,7 @@
 """
 
 from solver.score.score import Score, score_certificate
+from solver.score.sources import NOBODY
+from solver.score.within import Fault, Judged, Within
 
-__all__ = ["Score", "score_certificate"]
+__all__ = ["NOBODY", "Fault", "Judged", "Score", "Within", "score_certificate"]

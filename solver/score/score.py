@@ -14,8 +14,9 @@ from solver.regions.quiet import Quiet
 from solver.regions.traces import Traces
 from solver.score.places import CertificatePlaces, TruthPlaces
 from solver.score.shared import Accesses, accesses_of, shared_bytes
-from solver.score.sources import UNKNOWN, Sources, compare_sources
+from solver.score.sources import NOBODY, UNKNOWN, Sources, compare_sources
 from solver.score.standing import compare_standing
+from solver.score.within import Within, WithinRegions
 from solver.sifting.strata import iter_stretches
 
 _NO_END = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -30,7 +31,8 @@ class Score:
     other: one comes from another; none: the order does not say, because a region has none; changed: one comes
     from another even if writes of what was there before are nobody's source. pairs: accesses of different
     processors in the same region that have a byte in common and of which one writes (strata order the rest);
-    as_ran, turned, open: how they stand, open in regions without an order.
+    as_ran, turned, open: how they stand, open in regions without an order. within: how each region's accesses
+    stand among its changes; None if that was not asked.
     """
 
     reads: int
@@ -42,6 +44,7 @@ class Score:
     as_ran: int
     turned: int
     open: int
+    within: Within | None = None
 
     def facts(self) -> dict[str, object]:
         """As JSON."""
@@ -80,23 +83,31 @@ def score_certificate(
     traces: Traces,
     certificate: Certificate,
     slices: Iterable[tuple[NDArray[np.int64], NDArray[np.uint64]]],
+    *,
+    within: bool = False,
+    apart: int = NOBODY,
 ) -> Score:
     """Hold a certificate's order, which must be legal, against the order that ran.
 
     slices: batches of (stream int64 (n,), end uint64 (n,)), as `checker.check_slices` takes them. Both orders
-    must be legal; rows are read twice, a region is held at a time. Raises FormatError if the certificate is
-    not for these traces or cannot be read, OrderError if an order leaves rows out.
+    must be legal; rows are read twice, a region is held at a time. within: whether each region is judged by
+    itself, too (`solver.score.within`); apart: the processor that is not. Raises FormatError if the
+    certificate is not for these traces or cannot be read, OrderError if an order leaves rows out.
     """
     if (certificate.head.n_streams, certificate.head.n_regions) != (traces.n_streams, len(traces.strata) + 1):
         raise FormatError("a certificate for another recording", remedy="order the recording again")
-    return _Scorer(traces, slices).run(certificate)
+    judge = WithinRegions(traces.memory_bytes, traces.n_streams, traces.buffered, apart) if within else None
+    return _Scorer(traces, slices, judge).run(certificate)
 
 
 class _Scorer:
     """The walk over all regions."""
 
     def __init__(
-        self, traces: Traces, slices: Iterable[tuple[NDArray[np.int64], NDArray[np.uint64]]]
+        self,
+        traces: Traces,
+        slices: Iterable[tuple[NDArray[np.int64], NDArray[np.uint64]]],
+        judge: WithinRegions | None,
     ) -> None:
         n, self._buffered = traces.n_streams, traces.buffered
         self._traces, self._n = traces, n
@@ -107,7 +118,7 @@ class _Scorer:
             [Sources(traces.memory_bytes, n, self._buffered, changed) for _ in ("ran", "found")]
             for changed in (False, True)
         ]
-        self._tally = np.zeros(7, np.int64)
+        self._tally, self._judge = np.zeros(7, np.int64), judge
 
     def run(self, certificate: Certificate) -> Score:
         marks, blocks = shared_bytes(self._traces), certificate.blocks()
@@ -118,11 +129,15 @@ class _Scorer:
             accesses = accesses_of(region, self._n, self._buffered, marks)
             rows = np.array([len(stream) for stream in region.streams], np.int64)
             ran = self._truth.order(region.index, accesses, rows)
-            self._region(accesses, ran, _order_of(blocks, accesses, region.index))
+            found = _order_of(blocks, accesses, region.index)
+            self._region(accesses, ran, found)
+            if self._judge is not None:
+                self._judge.take(region.index, accesses, ran, found)
         same, other, none, changed, pairs, as_ran, left = self._tally.tolist()
         return Score(
             reads=same + other + none, same=same, other=other, none=none, changed=changed,
             pairs=pairs, as_ran=as_ran, turned=pairs - as_ran - left, open=left,
+            within=self._judge.within if self._judge is not None else None,
         )  # fmt: skip
 
     def _region(self, accesses: Accesses, ran: NDArray[np.int64], found: NDArray[np.int64] | None) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
-from corebraid.base.rows.event import READ, UNCACHED, WRITE
+from corebraid.base.rows.event import FETCH, READ, UNCACHED, WRITE
 from solver.regions.image import zeros
 from solver.regions.region import Region
 from solver.regions.traces import Events, Traces
@@ -18,7 +18,8 @@ _PROCESSOR, _SEVERAL, _WRITTEN = np.uint16(0x1FF), np.uint16(0x1FF), np.uint16(0
 _SHARED = _SEVERAL | _WRITTEN
 #: What a row does to memory.
 READS, WRITES = np.uint8(1), np.uint8(2)
-#: The number of a write: its row's number in program order above its processor; 0 for memory as it began.
+#: The number of a write (`processor_and_event`): its row's number in program order above its processor; 0 for
+#: memory as it began.
 _PROCESSOR_BITS = 8
 
 
@@ -55,8 +56,9 @@ class Accesses(NamedTuple):
     begin: int64 (n_streams + 1,), where each stream's begin. address: uint64 (n,). size, does: uint8 (n,),
     bytes, and READS, WRITES or both. changes: uint8 (n,), bit b set if byte b is another afterwards.
     processor: uint8 (n,). number: uint64 (n,), as a source of reads. instruction: uint64 (n,), instruction
-    count. place: int64 (n,), the row's number in its stream, from the region's first on. Under TSO a core's
-    stores that commit in a later region follow those of this one, from `placed` (int64 (n_streams,)) on.
+    count. place: int64 (n,), the row's number in its stream, from the region's first on. fetched: uint8 (n,),
+    whether it is the fetch of an instruction. Under TSO a core's stores that commit in a later region follow
+    those of this one, from `placed` (int64 (n_streams,)) on.
     """
 
     begin: NDArray[np.int64]
@@ -68,6 +70,7 @@ class Accesses(NamedTuple):
     number: NDArray[np.uint64]
     instruction: NDArray[np.uint64]
     place: NDArray[np.int64]
+    fetched: NDArray[np.uint8]
     placed: NDArray[np.int64]
 
 
@@ -75,7 +78,7 @@ class Accesses(NamedTuple):
 def pick_rows(rows, first, processor, marks, out, n):  # type: ignore[no-untyped-def]
     """Append the rows that touch a shared byte to `out`, of which n are filled. first: number of rows before
     these. out: columns as of `Accesses`, from the address on. Returns how many are filled then."""
-    address, size, does, changes, who, number, count, place = out
+    address, size, does, changes, who, number, count, place, fetched = out
     for i in range(rows.size):
         row = rows[i]
         if row.flags & UNCACHED:
@@ -95,11 +98,12 @@ def pick_rows(rows, first, processor, marks, out, n):  # type: ignore[no-untyped
         who[n] = processor
         number[n] = ((row.seq + np.uint64(1)) << np.uint64(_PROCESSOR_BITS)) | np.uint64(processor)
         count[n], place[n] = row.count, first + i
+        fetched[n] = (row.flags & FETCH) != 0
         n += 1
     return n
 
 
-_COLUMNS = (np.uint64, np.uint8, np.uint8, np.uint8, np.uint8, np.uint64, np.uint64, np.int64)
+_COLUMNS = (np.uint64, np.uint8, np.uint8, np.uint8, np.uint8, np.uint64, np.uint64, np.int64, np.uint8)
 
 
 def accesses_of(region: Region, n_streams: int, buffered: int, marks: NDArray[np.uint16]) -> Accesses:
@@ -126,5 +130,10 @@ def accesses_of(region: Region, n_streams: int, buffered: int, marks: NDArray[np
     columns: list[Any] = [
         np.concatenate([np.empty(0, kind), *(part[k] for part in parts)]) for k, kind in enumerate(_COLUMNS)
     ]
-    address, size, does, changes, who, number, count, place = columns
-    return Accesses(begin, address, size, does, changes, who, number, count, place, placed)
+    address, size, does, changes, who, number, count, place, fetched = columns
+    return Accesses(begin, address, size, does, changes, who, number, count, place, fetched, placed)
+
+
+def processor_and_event(number: int) -> tuple[int, int]:
+    """Whose write a number other than 0 is: the processor, and the row's number in its program order."""
+    return number & ((1 << _PROCESSOR_BITS) - 1), (number >> _PROCESSOR_BITS) - 1

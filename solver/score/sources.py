@@ -16,13 +16,18 @@ from solver.score.shared import READS, WRITES, Accesses
 UNKNOWN = ~np.uint64(0)
 
 
+#: No processor.
+NOBODY = -1
+
+
 class Walk(NamedTuple):
     """What a walk goes by. first_store: the first stream of stores, of which there are `buffered`. changed:
-    whether only writes that changed a byte count."""
+    whether only writes that changed a byte count. apart: a processor whose writes do not, or `NOBODY`."""
 
     first_store: int
     buffered: int
     changed: bool
+    apart: int = NOBODY
 
 
 @njit(cache=True, nogil=True)
@@ -50,24 +55,23 @@ def follow_sources(order, a, walk, at, last, begin, source):  # type: ignore[no-
 
     at: int64 (n_streams,), the first access of each stream. last: uint64[memory], the number of each byte's
     last write; both are changed. begin: int64 (n,), where each access's bytes begin in `source` (uint64),
-    which is filled in for those that read.
+    which is filled in, also for those that only write: whose write they overwrite.
     """
-    first_store, buffered, changed = walk
+    first_store, buffered, changed, apart = walk
     for k in range(order.size):
         i = order[k]
         first, size = np.int64(a.address[i]), np.int64(a.size[i])
         core = np.int64(a.processor[i])
         loads = buffered > 0 and core < buffered and a.does[i] == READS
         own = newest_buffered(i, a, core, first_store, at) if loads else -1
-        if a.does[i] & READS:
-            for b in range(size):
-                source[begin[i] + b] = last[first + b]
+        for b in range(size):
+            source[begin[i] + b] = last[first + b]
         if own >= 0:
             low = max(first, np.int64(a.address[own]))
             high = min(first + size, np.int64(a.address[own]) + np.int64(a.size[own]))
             for b in range(low - first, high - first):
                 source[begin[i] + b] = a.number[own]
-        if a.does[i] & WRITES:
+        if a.does[i] & WRITES and core != apart:
             for b in range(size):
                 if not changed or a.changes[i] & (1 << b):
                     last[first + b] = a.number[i]
@@ -98,7 +102,7 @@ def compare_sources(a, placed, begin, true, found, unknown):  # type: ignore[no-
 
 @njit(cache=True, nogil=True)
 def forget_writes(a, placed, last, unknown):  # type: ignore[no-untyped-def]
-    """Nobody knows which write to these bytes was the last."""
+    """Nobody knows which write to these bytes was the last: it is `unknown` (uint64)."""
     for s in range(placed.size):
         for i in range(a.begin[s], placed[s]):
             if a.does[i] & WRITES:

@@ -14,65 +14,19 @@ import numpy as np
 import pytest
 from cli_factory import record, run
 from engine_suite import RECORDING, SOAK, shape_of
+from score_factory import any_order, by_region, naive_sources, slices_of
 from test_solver_checker import certificate
 from test_tso_checker import is_legal, random_order
 from trace_factory import MEMORY_BYTES, by_hand, make
 
 from bench.tiny_runs import Run
-from corebraid.base.rows.event import GLUED, READ, UNCACHED, WRITE
+from corebraid.base.rows.event import READ, UNCACHED, WRITE
 from corebraid.study.certificates import traces_of
 from recorder.files.reader import Recording, iter_sealed_truth
 from solver.check.certificate import Certificate, CertificateWriter, Head
 from solver.regions.traces import MemoryTraces
 from solver.score import Score, score_certificate
 from solver.score import sources as sources_module
-
-Slices = tuple[np.ndarray, np.ndarray]
-Row = tuple[int, int]
-
-
-def slices_of(traces: MemoryTraces, order: list[int]) -> Slices:
-    """An order, given as the stream of each row, as slices of one row each."""
-    at, ends = [0] * traces.n_streams, []
-    first_store = traces.n_streams - traces.buffered
-    for s in order:
-        at[s] += 1
-        ends.append(at[s] if s >= first_store else int(traces.rows[s]["count"][at[s] - 1]) + 1)
-    return np.array(order, np.int64), np.array(ends, np.uint64)
-
-
-def naive_sources(
-    traces: MemoryTraces, order: list[int], changed: bool = False
-) -> tuple[dict[tuple[Row, int], Row | None], list[Row]]:
-    """Of each byte that a row reads the row that wrote it, and the rows in order."""
-    at, last, found, walked = [0] * traces.n_streams, {}, {}, []
-    first_store = traces.n_streams - traces.buffered
-    for s in order:
-        row, me = traces.rows[s][at[s]], (s, at[s])
-        at[s] += 1
-        walked.append(me)
-        if row["flags"] & UNCACHED:
-            continue
-        touched = range(int(row["addr"]), int(row["addr"]) + int(row["size"]))
-        source = {a: last.get(a) for a in touched}
-        if s < traces.buffered and row["kind"] == READ:
-            own = first_store + s
-            waiting = [
-                j for j in range(at[own], len(traces.rows[own])) if traces.rows[own]["seq"][j] < row["seq"]
-            ]
-            for j in reversed(waiting):
-                store = traces.rows[own][j]
-                here = set(range(int(store["addr"]), int(store["addr"]) + int(store["size"]))) & set(touched)
-                if here:
-                    source |= dict.fromkeys(here, (own, j))
-                    break
-        if row["kind"] != WRITE:
-            found |= {(me, a): source[a] for a in touched}
-        if row["kind"] != READ:
-            values = (int(row[name]).to_bytes(8, "little") for name in ("old", "new"))
-            differ = [was != now for was, now in zip(*values, strict=True)]
-            last |= {a: me for k, a in enumerate(touched) if differ[k] or not changed}
-    return found, walked
 
 
 def naive_score(traces: MemoryTraces, ran: list[int], order: list[int]) -> Score:
@@ -116,34 +70,6 @@ def naive_score(traces: MemoryTraces, ran: list[int], order: list[int]) -> Score
     return Score(
         reads, tally["same"], tally["other"], 0, tally["changed"], pairs, tally["ran"], tally["turned"], 0
     )
-
-
-def any_order(traces: MemoryTraces, rng: random.Random) -> list[int]:
-    """Rows of all streams in a random order that keeps theirs, and that of strata."""
-    at, order, held = [0] * traces.n_streams, [], -1
-    while True:
-        left = [s for s in range(traces.n_streams) if at[s] < len(traces.rows[s])]
-        if not left:
-            return order
-        now = min(int(traces.rows[s]["stratum"][at[s]]) for s in left)
-        s = held if held >= 0 else rng.choice([s for s in left if traces.rows[s]["stratum"][at[s]] == now])
-        held = s if traces.rows[s]["flags"][at[s]] & GLUED else -1
-        order.append(s)
-        at[s] += 1
-
-
-def by_region(traces: MemoryTraces, order: list[int], path: Path) -> Certificate:
-    """A certificate with every row under its own region."""
-    path.unlink(missing_ok=True)
-    writer = CertificateWriter(path, RECORDING, Head("hand", traces.n_streams, len(traces.strata) + 1))
-    at, regions = [0] * traces.n_streams, [[] for _ in range(len(traces.strata) + 1)]
-    for s in order:
-        regions[traces.rows[s]["stratum"][at[s]]].append(s)
-        at[s] += 1
-    for region, streams in enumerate(regions):
-        writer.ordered(region, np.array(streams, np.int64), np.ones(len(streams), np.int64))
-    writer.finish(np.array([len(rows) for rows in traces.rows], np.int64))
-    return Certificate(path, RECORDING)
 
 
 def sc_campaign(path: Path) -> Counter[str]:

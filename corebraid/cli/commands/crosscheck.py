@@ -83,7 +83,13 @@ def _verdict(checked: CrossChecked) -> str:
     else:
         orders = "order was" if checked.compared == 1 else "orders were"
         told = f"{checked.compared:,} {orders} compared with {checked.names[0]}'s"
-    return f"no disagreement; {told}" + "".join(f"; {name} decided nothing" for name in checked.idle)
+    idle = [f"{name} decided nothing" for name in checked.idle]
+    unjudged = [
+        f"of {name} nothing could be judged by the truth"
+        for name in checked.unjudged
+        if name not in checked.idle
+    ]
+    return "; ".join([f"no disagreement; {told}", *idle, *unjudged])
 
 
 def _show_truth(checked: CrossChecked) -> None:
@@ -102,6 +108,9 @@ def _show_truth(checked: CrossChecked) -> None:
             f"{'truth':>7} {name:<9} {score.reads:,} shared reads: {score.same:,} right, "
             f"{score.other:,} wrong ({score.changed:,} of another change), {score.none:,} undetermined{told}"
         )
+        if score.within is not None:
+            for what, judged in (("reads", score.within.reads), ("writes", score.within.writes)):
+                click.echo(f"{what:>7} {name:<9} {judged.line('left out for the kernel')}")
 
 
 def _show(checked: CrossChecked) -> None:

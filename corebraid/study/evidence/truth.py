@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
+from corebraid.study.engines import ENGINES
 from recorder.files.reader import Recording, iter_sealed_truth
 from recorder.replay.traces import RecordingTraces
 from solver.check.certificate import Certificate
 from solver.check.checker import check_slices
 from solver.passes.ledger import Ledger
-from solver.score import Score, score_certificate
+from solver.score import NOBODY, Score, score_certificate
 
 
 def slices_that_ran(recording: Recording) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
@@ -40,10 +41,18 @@ class TruthScores:
         check_slices(traces, slices_that_ran(recording))
 
     def take(self, engine: str, answers: Ledger) -> None:
-        """What an engine answered for all regions."""
+        """What an engine answered for all regions. One whose evidence tells every order is judged region by
+        region, too, but for the kernel of a Linux program, of which it tells nothing."""
         recording = self._recording
+        apart = recording.manifest.n_cores if recording.manifest.linux else NOBODY
         with tempfile.TemporaryDirectory(prefix="corebraid-") as folder:
             path = Path(folder) / "order.cert"
             answers.write(path, recording.manifest.id, engine)
             certificate = Certificate(path, recording.manifest.id)
-            self.scores[engine] = score_certificate(self._traces, certificate, slices_that_ran(recording))
+            self.scores[engine] = score_certificate(
+                self._traces,
+                certificate,
+                slices_that_ran(recording),
+                within=ENGINES[engine].exact,
+                apart=apart,
+            )

@@ -16,6 +16,7 @@ from recorder.files.reader import Recording
 from solver.engines.reorder import keep_edges
 from solver.evidence.opr.beside_kernel import place_kernel
 from solver.evidence.opr.order_log import OrderLog
+from solver.evidence.opr.repeats import cut_repeats, list_cuts
 from solver.regions.contradiction import contradicts
 from solver.regions.problem import Problem, Solution, Verdict, no_order
 from solver.regions.region import Region
@@ -100,7 +101,8 @@ class OprEngine:
         self._wait_bounds = np.cumsum([0, *(len(waits) for waits in orders.waits)]).astype(np.int64)
         self._at = self._wait_bounds[:-1].copy()
         self._done = np.zeros(len(members), np.int64)
-        self._begun = self._done.copy()
+        # Where the region began of which an order is made.
+        self._begun, self._from = self._done.copy(), self._at.copy()
 
     @classmethod
     def of(cls, recording: Recording) -> OprEngine:
@@ -122,6 +124,13 @@ class OprEngine:
             if self._killed:
                 return self._answer(began, Verdict.UNDECIDED, _NOTHING)
             raise contradicts(NAME, region.index, self._stuck(rows))
+        cut = cut_repeats(problem, self._cuts(rows, problem))
+        return cut.joined(self._ordered(began, cut.problem, rows, position))
+
+    def _ordered(
+        self, began: float, problem: Problem, rows: list[NDArray[np.void]], position: NDArray[np.int64]
+    ) -> Solution:
+        """The operations in an order. rows: the members'; position: int64 (rows of all,), where they are."""
         placed = np.full(problem.n_ops, -1, np.int64)
         ops, offset = 0, 0
         for core, mine in zip(self._members, rows, strict=True):
@@ -158,9 +167,21 @@ class OprEngine:
             return self._answer(began, Verdict.UNDECIDED, solution.reason)
         return Solution(Verdict.LEGAL, NAME, working_time() - began, solution.order, _BY_VALUES)
 
+    def _cuts(self, rows: list[NDArray[np.void]], problem: Problem) -> NDArray[np.int64]:
+        """Where repeated reads are to be cut, after `_merged`."""
+        found = [np.empty((0, 2), np.int64)]
+        for k, (core, mine) in enumerate(zip(self._members, rows, strict=True)):
+            first, last = int(problem.stream_ptr[core]), int(problem.stream_ptr[core + 1])
+            told, cuts = np.zeros(len(mine), np.bool_), np.empty((len(mine), 2), np.int64)
+            waits = self._waits[self._from[k] : self._at[k]]["sn"].astype(np.int64)
+            sn = self._begun[k] + np.cumsum((mine["flags"] & FETCH) == 0, dtype=np.int64)
+            told[np.searchsorted(sn, waits)] = True
+            found.append(cuts[: list_cuts(mine, told, first, last, problem.view, cuts)])
+        return np.concatenate(found)
+
     def _merged(self, rows: list[NDArray[np.void]]) -> NDArray[np.int64] | None:
         sns, untils = [], []
-        self._begun = self._done.copy()
+        self._begun, self._from = self._done.copy(), self._at.copy()
         for k, mine in enumerate(rows):
             sn = self._done[k] + np.cumsum((mine["flags"] & FETCH) == 0, dtype=np.int64)
             until = sn.copy()
