@@ -19,7 +19,9 @@ from bench.linux_programs import OURS
 from bench.linux_soak import EXPECTED
 from bench.report import Column, Table, publish
 from corebraid.base.memory import ADDRESS_SPACE
-from corebraid.study.crosschecks import CrossChecked, crosschecked
+from corebraid.study.crosschecks import CrossChecked
+from corebraid.study.engines import evidence_engine
+from corebraid.study.evidence.truth import TruthScores
 from isa.x86_64.linux import LINUX_X86_64
 from isa.x86_64.registers import X86_64
 from recorder.capture.linux import record_linux
@@ -27,6 +29,9 @@ from recorder.capture.options import RecordOptions
 from recorder.capture.strata_policy import StrataPolicy
 from recorder.files.evidence_names import OPR, settled
 from recorder.files.reader import Recording
+from recorder.replay.traces import RecordingTraces
+from solver.passes.answers import Options
+from solver.passes.crosscheck import Contender, crosscheck
 from solver.score import Judged
 
 #: Kernels of firmware/linux, with a small size; they are told how many threads to have.
@@ -51,7 +56,7 @@ def programs() -> list[Program]:
 
 
 def judged(program: Program, seed: int, longest_slice: int, path: Path) -> CrossChecked:
-    """Record a program into `path`, and cross-check the engine `opr` with the sealed truth."""
+    """Record a program into `path`, and hold the orders of the engine `opr` against the sealed truth."""
     name, arguments, cores = program
     options = RecordOptions(
         cores=cores, seed=seed, longest_slice=longest_slice, strata=_STRATA, memory_bytes=ADDRESS_SPACE,
@@ -59,7 +64,12 @@ def judged(program: Program, seed: int, longest_slice: int, path: Path) -> Cross
     )  # fmt: skip
     spec = spec_of([str(OURS / name), *arguments])
     record_linux(spec, path, X86_64, LINUX_X86_64, options, lambda _: None, lambda _: None)
-    return crosschecked(Recording.open(path), OPR, _REGION_S, lambda _: None, True)
+    recording = Recording.open(path)
+    traces = RecordingTraces(recording)
+    scores = TruthScores(recording, traces)
+    options = Options(OPR, _REGION_S, evidence=evidence_engine(recording, OPR))
+    found = crosscheck(traces, [Contender(OPR, options)], None, scores.take)
+    return CrossChecked(recording, [OPR], found, [], True, scores.scores)
 
 
 def judged_table() -> Table:

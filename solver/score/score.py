@@ -16,7 +16,7 @@ from solver.score.places import CertificatePlaces, TruthPlaces
 from solver.score.shared import Accesses, accesses_of, shared_bytes
 from solver.score.sources import NOBODY, UNKNOWN, Sources, compare_sources
 from solver.score.standing import compare_standing
-from solver.score.within import Within, WithinRegions
+from solver.score.within import ToOrder, Within, WithinRegions
 from solver.sifting.strata import iter_stretches
 
 _NO_END = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -85,18 +85,21 @@ def score_certificate(
     slices: Iterable[tuple[NDArray[np.int64], NDArray[np.uint64]]],
     *,
     within: bool = False,
+    to_order: ToOrder | None = None,
     apart: int = NOBODY,
 ) -> Score:
     """Hold a certificate's order, which must be legal, against the order that ran.
 
     slices: batches of (stream int64 (n,), end uint64 (n,)), as `checker.check_slices` takes them. Both orders
     must be legal; rows are read twice, a region is held at a time. within: whether each region is judged by
-    itself, too (`solver.score.within`); apart: the processor that is not. Raises FormatError if the
-    certificate is not for these traces or cannot be read, OrderError if an order leaves rows out.
+    itself, too (`solver.score.within`); to_order: of which bytes, in each region, something is to be ordered;
+    None: of all; apart: the processor that is not judged. Raises FormatError if the certificate is not for
+    these traces or cannot be read, OrderError if an order leaves rows out.
     """
     if (certificate.head.n_streams, certificate.head.n_regions) != (traces.n_streams, len(traces.strata) + 1):
         raise FormatError("a certificate for another recording", remedy="order the recording again")
-    judge = WithinRegions(traces.memory_bytes, traces.n_streams, traces.buffered, apart) if within else None
+    sizes = traces.memory_bytes, traces.n_streams, traces.buffered
+    judge = WithinRegions(*sizes, to_order, apart) if within else None
     return _Scorer(traces, slices, judge).run(certificate)
 
 

@@ -12,13 +12,16 @@ their evidence tells, whether the kernel has come between them or not. For the s
 asked of the kernel's own accesses, nor of instructions that were fetched, nor of reads of bytes that
 somebody fetches in the region: a read that says the same as a fetch before it is one operation with it.
 
-An access is *contended* if it reads or changes a byte that another processor changes in the region. No order
-can get others wrong. Where nobody is left out, orders without a fault give every read of the whole run the
-change that was its source, since every byte's changes come in the same order.
+An access is *contended* if it reads or changes a byte of which the region leaves something to order, and
+which another processor changes in it. No order can get others wrong, so that it says nothing of an engine
+that it does not; they are compared all the same. (Under TSO one can where a core's own store of what was
+there still waits, or does not.) Where nobody is left out, orders without a fault give every read of the whole
+run the change that was its source, since every byte's changes come in the same order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,11 +31,14 @@ from numpy.typing import NDArray
 from corebraid.base.compiled import njit
 from solver.regions.image import zeros
 from solver.score.shared import READS, Accesses, processor_and_event
-from solver.score.sources import NOBODY, Walk, follow_sources, forget_writes
+from solver.score.sources import Walk, follow_sources, forget_writes
 
 #: Marks of a byte in a region: who of those that are judged changed it (its number, from 1), or _SEVERAL; who
-#: is not judged changed it; an instruction in it was fetched.
+#: is not judged changed it; an instruction in it was fetched; something of it is to be ordered.
 _CHANGER, _SEVERAL, _APART, _FETCHED = np.uint16(0x1FF), np.uint16(0x1FF), np.uint16(0x200), np.uint16(0x400)
+_TO_ORDER = np.uint16(0x800)
+#: Gives, of a region, the granules of which something is to be ordered: addresses, uint64 (n,), and sizes.
+ToOrder = Callable[[int], tuple[NDArray[np.uint64], NDArray[np.uint8]]]
 #: Where `compare_within` counts.
 _CONTENDED, _JUDGED, _WRONG, _UNCLOCKED = range(4)
 
@@ -164,12 +170,12 @@ def mark_changes(a, placed, apart, marks):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def clear_marks(a, placed, marks):  # type: ignore[no-untyped-def]
-    """Take the marks of a region's bytes away."""
-    for s in range(placed.size):
-        for i in range(a.begin[s], placed[s]):
-            first = np.int64(a.address[i])
-            marks[first : first + np.int64(a.size[i])] = 0
+def mark_ranges(address, size, bits, marks):  # type: ignore[no-untyped-def]
+    """Add `bits` (uint16) to the marks of ranges of bytes, uint64 (n,) and uint8 (n,); 0: take all away."""
+    for k in range(address.size):
+        first = np.int64(address[k])
+        for b in range(np.int64(size[k])):
+            marks[first + b] = marks[first + b] | bits if bits else 0
 
 
 @njit(cache=True, nogil=True)
@@ -189,12 +195,14 @@ def compare_within(a, placed, begin, marks, ways, apart, tally):  # type: ignore
                     continue
                 mark = marks[first + b]
                 others = mark & _CHANGER != 0 and mark & _CHANGER != me
-                contended = contended or others or (mark & _APART != 0 and not outside)
                 with_fetch = apart >= 0 and a.does[i] == READS and mark & _FETCHED != 0
-                if unclocked or with_fetch or not others:
+                told = others and not unclocked and not with_fetch
+                wrong_here = told and ways.ran[begin[i] + b] != ways.found[begin[i] + b]
+                if mark & _TO_ORDER == 0 and not wrong_here:
                     continue
-                judged = True
-                if differs < 0 and ways.ran[begin[i] + b] != ways.found[begin[i] + b]:
+                contended = contended or others or (mark & _APART != 0 and not outside)
+                judged = judged or told
+                if differs < 0 and wrong_here:
                     differs = b
             kind = 0 if reads else 1
             tally[kind, _CONTENDED] += contended
@@ -207,13 +215,16 @@ def compare_within(a, placed, begin, marks, ways, apart, tally):  # type: ignore
 
 
 class WithinRegions:
-    """Judges an order's regions one after the other. apart: the processor of which the evidence tells
-    nothing, or `NOBODY`."""
+    """Judges an order's regions one after the other. to_order: what something is to be ordered of; None: of
+    all bytes. apart: the processor of which the evidence tells nothing, or `NOBODY`."""
 
-    def __init__(self, memory_bytes: int, n_streams: int, buffered: int, apart: int = NOBODY) -> None:
+    def __init__(
+        self, memory_bytes: int, n_streams: int, buffered: int, to_order: ToOrder | None, apart: int
+    ) -> None:
         self._last = zeros(8 * memory_bytes).view(np.uint64)
         self._marks = zeros(2 * memory_bytes).view(np.uint16)
         self._walk, self._apart = Walk(n_streams - buffered, buffered, True, apart), apart
+        self._to_order = to_order
         self.within = Within()
 
     def take(self, region: int, a: Accesses, ran: NDArray[np.int64], found: NDArray[np.int64] | None) -> None:
@@ -223,9 +234,12 @@ class WithinRegions:
         true = self._sources(a, ran, begin)
         ways = Ways(true, true if found is None else self._sources(a, found, begin))
         tally = np.zeros((2, 4), np.int64)
+        ranges = (a.address, a.size) if self._to_order is None else self._to_order(region)
+        mark_ranges(*ranges, _TO_ORDER, self._marks)
         mark_changes(a, a.placed, self._apart, self._marks)
         wrong, byte = compare_within(a, a.placed, begin, self._marks, ways, self._apart, tally)
-        clear_marks(a, a.placed, self._marks)
+        for touched in (ranges, (a.address, a.size)):
+            mark_ranges(*touched, np.uint16(0), self._marks)
         reads, writes = (Judged.of(counted, found is not None) for counted in tally)
         faults = self.within.faults
         if wrong >= 0:

@@ -18,7 +18,6 @@ from recorder.replay.traces import RecordingTraces
 from solver.cuts.search import solve_cut
 from solver.evidence.linkage.engine import LinkageEngine
 from solver.evidence.linkage.log import read_linkage
-from solver.evidence.opr.engine import OprEngine
 from solver.passes.answers import Options
 from solver.passes.crosscheck import Contender, CrossCheck, crosscheck
 from solver.passes.reads_from import compare, reads_from
@@ -189,27 +188,6 @@ def test_an_engine_that_ignores_its_evidence_is_no_nearer_to_the_truth(
     assert blind["engines"]["linkage"]["against_truth"]["nearer_than_first"] <= 0
     ran = run(*asked)
     assert ", 0 undetermined; no nearer than cut" in ran.out
-
-
-def test_a_wrong_source_is_a_disagreement_where_evidence_tells_every_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recording = record_with(
-        FIRMWARE / "bug_lost_update.elf", tmp_path / "rec", cores=3, seed=6, longest_slice=40,
-        evidence=("opr",), evidence_options={"rset": "0,1,2"}, strata=StrataPolicy(cycles=3000),
-    )  # fmt: skip
-    asked = ("crosscheck", recording.path, "--truth")
-    facts = json.loads(run(*asked, "--json").out)
-    assert facts["disagreements"] == []
-    assert facts["engines"]["opr"]["against_truth"]["wrong_change"] == 0
-    monkeypatch.setattr(OprEngine, "of", lambda *_: Blind("opr"))
-    ran = run(*asked)
-    assert ran.code == 1
-    assert "disagreement: engine opr: " in ran.out
-    assert "another change as their source than in the sealed truth" in ran.out
-    assert json.loads(run(*asked, "--json").out)["engines"]["opr"]["against_truth"]["wrong_change"] > 0
-    # Without the truth it cannot be told: the order is legal.
-    assert run("crosscheck", recording.path).code == 0
 
 
 def test_the_truth_is_opened_only_when_asked_for(racy: Recording, tmp_path: Path) -> None:

@@ -45,6 +45,11 @@ class TruthScores:
         region, too, but for the kernel of a Linux program, of which it tells nothing."""
         recording = self._recording
         apart = recording.manifest.n_cores if recording.manifest.linux else NOBODY
+
+        def granules(region: int) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+            problem = answers.problem(region)
+            return problem.address, problem.size
+
         with tempfile.TemporaryDirectory(prefix="corebraid-") as folder:
             path = Path(folder) / "order.cert"
             answers.write(path, recording.manifest.id, engine)
@@ -54,5 +59,6 @@ class TruthScores:
                 certificate,
                 slices_that_ran(recording),
                 within=ENGINES[engine].exact,
+                to_order=granules,
                 apart=apart,
             )
