@@ -42,7 +42,8 @@ def command(recording: Path, engines: str | None, region_timeout: float, truth: 
     checked as a whole. Whether an order is nearer to what ran only --truth can tell.
 
     Exit code 1: engines disagree, the checker refused an order, evidence contradicts the replay, or an order
-    is untrue whose evidence tells every order (opr, --truth); each case is named down to the event.
+    is untrue whose evidence tells every order (opr, --truth); each case is named down to the event. How much
+    of that order could be judged is said: of a Linux program's kernel the evidence tells nothing.
 
     \b
     Examples:
