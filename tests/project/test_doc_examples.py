@@ -80,7 +80,7 @@ NEEDS = {"pigz": "pigz"}
 NO_COMMANDS = {"corebraid recording"}
 #: The C library that is seen in what pages show of Linux programs.
 GLIBC = "2.36"
-LINUX_PAGES = ("docs/crosscheck.md", "docs/hunt.md", "docs/who-wrote.md")
+LINUX_PAGES = ("docs/hunt.md", "docs/who-wrote.md")
 
 
 def is_run(command: str, whole: bool) -> bool:
@@ -102,7 +102,7 @@ def chosen(page: str, whole: bool) -> list[Example]:
 def check_page(page: str, folder: Path, *, whole: bool) -> None:
     """Hold a page against what its commands print. whole: with those that take long."""
     if page in LINUX_PAGES and platform.libc_ver()[1] != GLIBC:
-        pytest.skip(f"shows what programs do in glibc {GLIBC}")
+        pytest.skip(f"shows places in glibc {GLIBC}")
     wrong = wrong_examples(chosen(page, whole), folder, CODES.get(page, {}), compared=whole)
     assert not wrong, "\n\n".join(wrong)
 
