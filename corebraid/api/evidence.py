@@ -54,7 +54,7 @@ def linkage(
     replay: replay all cores together, without miss records. core: that one alone, from its read log (record
     with read_values="all"). progress: called with how many regions are done; of a replay with the
     instructions. Contradictions are no error but of a replay: see `Linkages.contradictions`. Raises
-    UsageError without that evidence, FormatError, Divergence; a replay also Contradiction.
+    UsageError without that evidence, FormatError, Divergence; a replay Contradiction.
     """
     from corebraid.study.evidence.linkage import check_asked, linkages_of, replayed
 

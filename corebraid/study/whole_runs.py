@@ -53,8 +53,12 @@ def opr_run(recording: Recording) -> WholeRun:
     compared, wrong = _compare_members(recording, log)
     values = within = 0
     if not wrong:
-        found = replay_group(recording, log).communications
-        values, within = len(found), int((found["writer"] != OUTSIDE).sum())
+        try:
+            found = replay_group(recording, log).communications
+        except Contradiction as error:
+            wrong.append(error)
+        else:
+            values, within = len(found), int((found["writer"] != OUTSIDE).sum())
     members = ",".join(map(str, log.members))
     text = (
         f"cores {members}: {compared:,} accesses the same from value log and from miss records; {values:,} "

@@ -282,3 +282,12 @@ def last_slice(path: Path) -> int:
     """The number of the last one with a race."""
     entries = json.loads(run("slices", path, "--json").out)["entries"]
     return next(k for k in range(entries - 1, -1, -1) if run("slices", path, "--slice", k).code == 0)
+
+
+def test_of_no_slices_there_is_no_share(tmp_path: Path) -> None:
+    program = FIRMWARE / "spin_ticket.elf"
+    assert run("record", "-o", tmp_path / "one", "--cores", 1, "--evidence", "slices", program).code == 0
+    out = run("slices", tmp_path / "one").out
+    assert "racing accesses, - a slice" in out
+    assert "needed fixing: -;" in out
+    assert "in every legal order; - a slice" in out

@@ -102,32 +102,37 @@ def command(
     return int(bool(found.report.undecided))
 
 
+def _of(part: float, whole: int, digits: int, unit: str) -> str:
+    """A share; of nothing there is none."""
+    return f"{part / whole:.{digits}f}{unit}" if whole else "-"
+
+
 def _show(found: Slices) -> None:
     from corebraid.study.evidence.slices import HOW
 
     report, facts = found.report, found.facts()
-    searched = max(report.searched, 1)
+    searched = report.searched
     click.echo(
         f"{report.slices:,} slices of {facts['accesses_a_slice']} shared accesses; "
-        f"{report.kept:,} with a race ({100 * report.kept / max(report.slices, 1):.3f}%)"
+        f"{report.kept:,} with a race ({_of(100 * report.kept, report.slices, 3, '%')})"
     )
     log = facts["log_bytes"]
     click.echo(f"log: {log:,} bytes" if isinstance(log, int) else "log: the recorder was killed")
     click.echo(
         f"search ({facts['backend']}): {report.searched:,} slices of up to {facts['longest']} racing "
-        f"accesses, {1e3 * report.search_seconds / searched:.3f} ms a slice; {report.split:,} split"
+        f"accesses, {_of(1e3 * report.search_seconds, searched, 3, ' ms')} a slice; {report.split:,} split"
     )
     for name, words in HOW.items():
         if report.how[name]:
             click.echo(f"{report.how[name]:>9,}  {words}")
     fixing = f", {1e3 * report.fixing_seconds:.3f} ms in all" if report.fixed else ""
     click.echo(
-        f"needed fixing: {100 * report.fixed / searched:.2f}%{fixing}; "
+        f"needed fixing: {_of(100 * report.fixed, searched, 2, '%')}{fixing}; "
         f"without an order: {len(report.undecided):,}"
     )
     click.echo(
         f"minimal constraints: {report.constraints:,}, {report.always:,} of them in every legal order; "
-        f"{1e3 * report.constraint_seconds / searched:.3f} ms a slice"
+        f"{_of(1e3 * report.constraint_seconds, searched, 3, ' ms')} a slice"
     )
     if found.executed is not None:
         _show_executed(found.executed)

@@ -108,6 +108,8 @@ def _complain(verdict: Verdict) -> None:
             console.note(f"{recording.path}: {name} is not legal: {judgement.message(TYPED)}")
     for name, judgement in verdict.evidence.items():
         if judgement.legal is False:
-            console.note(f"{recording.path}: evidence {name}: {judgement.message(TYPED)}")
+            # What cannot be read is not told apart.
+            label = name if name == "evidence" else f"evidence {name}"
+            console.note(f"{recording.path}: {label}: {judgement.message(TYPED)}")
     if not recording.manifest.complete:
         console.note(f"{recording.path}: incomplete: the recorder was stopped before the guest's end")

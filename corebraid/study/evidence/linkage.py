@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from corebraid.base.errors import Contradiction, UsageError
 from corebraid.base.wording import Option, Phrase, said
+from corebraid.study.evidence.against import held_against_the_recording
 from recorder.evidence.linkage.codec import (
     DOUBLE,
     FOLLOW,
@@ -67,7 +68,9 @@ def _infer(
 ) -> list[dict[str, object]]:
     """Run the engine over all regions; what contradicts, by region."""
     wrong: list[dict[str, object]] = []
+    last = 0
     for region, problem in iter_problems(RecordingTraces(recording)):
+        last = region.index
         try:
             solution = engine.solve(region, problem)
         except Contradiction as error:
@@ -77,7 +80,21 @@ def _infer(
             wrong.append({"region": region.index, "reason": solution.reason})
             break
         progress(region.index + 1)
+    if not wrong and (miscounted := engine.miscounted()):
+        wrong.append({"region": last, "reason": miscounted})
     return wrong
+
+
+def counted_against(recording: Recording) -> list[str]:
+    """What contradicts the replay in how many accesses the evidence says were skipped. Nothing where none
+    were. Raises FormatError, Divergence."""
+    stream = _stream(recording)
+    if stream["protected"] is None:
+        return []
+    engine = LinkageEngine.of(recording)
+    return [
+        f"region {wrong['region']}: {wrong['reason']}" for wrong in _infer(recording, engine, lambda _: None)
+    ]
 
 
 def _stream(recording: Recording) -> dict[str, object]:
@@ -159,10 +176,11 @@ _OF_CORES = ("inputs", "contexts")
 
 def replayed(recording: Recording, core: int | None, progress: Callable[[int], None]) -> Replayed:
     """Replay from the evidence: all cores together, or one alone. progress: called with instructions so far.
-    Raises UsageError without evidence for that, FormatError, Divergence, Contradiction."""
-    if core is not None:
-        return Replayed(recording, replay_alone(recording, core, progress))
-    return Replayed(recording, replay_together(recording, progress))
+    Raises UsageError without evidence for that, FormatError, Contradiction."""
+    with held_against_the_recording(LINKAGE):
+        if core is not None:
+            return Replayed(recording, replay_alone(recording, core, progress))
+        return Replayed(recording, replay_together(recording, progress))
 
 
 def check_asked(*, replay: bool, core: int | None) -> None:

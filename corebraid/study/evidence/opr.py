@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from corebraid.base.errors import UsageError
 from corebraid.base.wording import Option, Phrase
+from corebraid.study.evidence.against import held_against_the_recording
 from corebraid.study.evidence.opr_threads import ThreadGroup, thread_group
 from corebraid.study.opr_score import Score, score
 from recorder.evidence.opr.log import OprLog, read_opr
-from recorder.files.evidence_names import is_core_number
+from recorder.files.evidence_names import OPR, is_core_number
 from recorder.files.reader import Recording
 from solver.evidence.opr.inference import GroupResult, replay_group, select
 
@@ -61,10 +62,11 @@ class Group:
 def group_of(
     recording: Recording, rset: str | None, threads: str | None = None, *, exact: bool, scored: bool
 ) -> Group:
-    """See `corebraid.opr`."""
+    """See `corebraid.opr`. Raises Contradiction."""
     log = _chosen(read_opr(recording), rset, recording)
+    with held_against_the_recording(OPR):
+        result = replay_group(recording, log, relaxed=not exact)
     by_thread = None if threads is None else thread_group(recording, log, threads, relaxed=not exact)
-    result = replay_group(recording, log, relaxed=not exact)
     return Group(recording, result, score(recording, result) if scored else None, by_thread)
 
 

@@ -33,6 +33,7 @@ class LinkageEngine:
 
     def __init__(self, log: LinkageLog, killed: bool = False, with_edges: bool = True) -> None:
         self._log, self._killed, self._with_edges = log, killed, with_edges
+        self._skipped = log.guards.skipped.tolist()
         self.lowered = 0
         self.reads, self.seconds = 0, 0.0
         self.compared = np.zeros(COMPARED, np.int64)
@@ -47,6 +48,17 @@ class LinkageEngine:
     def values(self) -> dict[str, int]:
         """Values of the read log so far, by what became of them; zeros unless they are compared."""
         return dict(zip(("written", "predicted", "left_out"), self._log.values.tally.tolist(), strict=True))
+
+    def miscounted(self) -> str:
+        """Whether the stream says, of a whole run all of whose regions were solved, that others than these
+        accesses were skipped: what it says; empty if it does not."""
+        said, left = self._skipped, self._log.guards.skipped.tolist()
+        if self._killed or not any(left):
+            return ""
+        return (
+            f"{said[0]:,} accesses are said to be skipped, {said[1]:,} of them writes, where there are "
+            f"{said[0] - left[0]:,}, {said[1] - left[1]:,} of them writes"
+        )
 
     def solve(self, region: Region, problem: Problem) -> Solution:
         """An order of the region from its linkages. Raises Contradiction, which names the event, where the

@@ -129,4 +129,5 @@ def guarded_versions(log: LinkageLog, region: Region) -> NDArray[np.int64]:
     version = np.empty(len(table), np.int64)
     version[order] = done[slot] + since
     np.add.at(done, slot, writes)
+    log.guards.skipped[:] -= len(table), writes.sum()
     return version

@@ -81,7 +81,8 @@ class Guards(NamedTuple):
     """What locks protect (section V-C). lock: int64 (slots,), 2 + the slot of the lock under which a variable
     is once it is shared, 1 if that lock is never shared, 0 if it is under none. until, reads_until: int64
     (slots * streams,), by which event of a stream its writes, and its reads, are no more skipped. written:
-    int64 (slots,), writes to it by then. skipped: accesses that are not logged, writes among them.
+    int64 (slots,), writes to it by then. skipped: accesses that are not logged, writes among them; of these
+    those that inference has not met yet.
 
     How far inference has come: done, int64 (slots,), writes that are skipped, or before those. passed, int64
     (slots,), writes to a lock by the stream that has it to itself; at, used, as in `Runs`, writes to a lock;

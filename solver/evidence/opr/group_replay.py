@@ -152,8 +152,21 @@ class _Member:
     over: bool = False
 
 
+class Dropped(NamedTuple):
+    """An order that was given up: a member's access, by its number, and its instruction, which waits for an
+    access of another member."""
+
+    member: int
+    sn: int
+    count: int
+    peer: int
+    place: int
+
+
 class GroupReplay:
-    """Runs the members against each other. pieces: of each member, its accesses as its replay yields them.
+    """Runs the members against each other. dropped: orders that were given up.
+
+    pieces: of each member, its accesses as its replay yields them.
     values: NEW_VALUE[n] of each. initial: uint8[memory_bytes], memory before the run."""
 
     def __init__(
@@ -170,6 +183,7 @@ class GroupReplay:
         self._first_of = np.concatenate([[0], np.cumsum([len(rows) for rows in values])]).astype(np.int64)
         self._done = np.zeros(r, np.int64)
         self._shared = new_shadow()
+        self.dropped: list[Dropped] = []
         #: By producer and new value (all members' together): the access that wrote it, or 0. int64[r,
         #: values].
         self.found = np.zeros((r, len(self._values)), np.int64)
@@ -187,7 +201,17 @@ class GroupReplay:
         while not all(member.over for member in self._members):
             moved = [self._go_on(k, False) for k, member in enumerate(self._members) if not member.over]
             if not any(moved):
-                self._go_on(next(k for k, member in enumerate(self._members) if not member.over), True)
+                k = next(k for k, member in enumerate(self._members) if not member.over)
+                self.dropped.append(self._waiting(k))
+                self._go_on(k, True)
+
+    def _waiting(self, k: int) -> Dropped:
+        """What a member waits for that does not go on."""
+        member = self._members[k]
+        wait = self._orders.waits[k][member.at[_WAIT]]
+        access = member.accesses[member.start]
+        count = member.rows[access["event"]]["count"]
+        return Dropped(k, int(access["sn"]), int(count), int(wait["peer"]), int(wait["place"]))
 
     def counts(self, member: int) -> dict[str, int]:
         """Counts of a member, by the names in COUNTS."""

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
+from corebraid.base.errors import Contradiction
 from corebraid.base.host_memory import host_memory
+from corebraid.base.wording import Option, Phrase
 from recorder.evidence.opr.log import OprLog, read_opr
 from recorder.evidence.opr.rows import EXACT, RELAXED
 from recorder.files.reader import Recording, load_image
 from recorder.replay.member import MemberReplay
-from solver.evidence.opr.group_replay import GroupReplay
+from solver.evidence.opr.group_replay import Dropped, GroupReplay
 from solver.evidence.opr.new_values import NewValues
 from solver.evidence.opr.order_log import OrderLog, write_checks
 
@@ -153,9 +155,11 @@ def replay_group(
     """Replay the members of the group, and infer their communication.
 
     log: of the recording, or part of it (`select`). orders: instead of those that were recorded. Raises
-    UsageError if there is no such evidence, FormatError, and Divergence if a member is not what it was.
+    UsageError if there is no such evidence, FormatError, Divergence if a member is not what it was, and
+    Contradiction if exact orders that were recorded keep members waiting for each other.
     """
     log = log or read_opr(recording)
+    sure = orders is None and not relaxed and not recording.killed
     orders = orders or OrderLog.of(log, relaxed)
     memory = recording.manifest.memory
     alone = [_alone(recording, log, member) for member in range(len(log.members))]
@@ -165,12 +169,26 @@ def replay_group(
     load_image(recording, "initial", initial)
     group = GroupReplay([it.run() for it in again], orders, write_checks(orders, values), values, initial)
     group.run()
+    if sure and group.dropped:
+        raise _contradiction(log, group.dropped[0])
     members = []
     for k, (result, _) in enumerate(alone):
         counts = group.counts(k)
         names = ("waits", "given_up", "differing")
         members.append(replace(result, **{name: counts[name] for name in names}))
     return GroupResult(tuple(members), _communications(log, group, orders, values), relaxed)
+
+
+def _contradiction(log: OprLog, dropped: Dropped) -> Contradiction:
+    """Exact clocks tell of what had happened: such orders cannot come about in recording."""
+    waits = f"stream {log.members[dropped.member]}, access {dropped.sn}, instruction {dropped.count}"
+    peer = f"access {dropped.place} of core {log.members[dropped.peer]}"
+    return Contradiction(
+        "the evidence contradicts the replay",
+        found=f"{waits}: waits for {peer}, which never comes",
+        where="evidence opr",
+        remedy=Phrase("record again with ", Option("evidence", "opr")),
+    )
 
 
 def _alone(recording: Recording, log: OprLog, member: int) -> tuple[MemberResult, NDArray[np.void]]:

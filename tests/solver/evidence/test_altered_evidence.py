@@ -16,7 +16,7 @@ from evidence_factory import record_with
 
 import corebraid
 from recorder.capture.strata_policy import StrataPolicy
-from recorder.evidence.linkage.codec import BOUND, LOOSENED, ORDER, VALUE, LinkageWriter
+from recorder.evidence.linkage.codec import BOUND, LOOSENED, ORDER, SKIPPED, VALUE, LinkageWriter
 from recorder.evidence.opr import rows as opr_rows
 from recorder.evidence.opr.log import OprWriter
 from recorder.files.frame import iter_frames
@@ -113,6 +113,39 @@ def test_linkages_without_what_locks_protect(
     contradicted(Recording.open(path), "linkage")
 
 
+def more_skipped(table: Any) -> None:
+    table[:, 0] += np.uint64(1)
+
+
+def test_accesses_that_are_said_to_be_skipped_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"cores": 3, "evidence": "linkage", "protected": "skip", "slice": 300}
+    program = ROOT / "firmware/linux/x86_64/mutexes"
+    corebraid.record(program, tmp_path / "sound", strata="cycles:20000", **given)
+    assert run("linkage", tmp_path / "sound").code == 0
+    assert run("verify", tmp_path / "sound").code == 0
+    linkage_with(SKIPPED, more_skipped, monkeypatch)
+    corebraid.record(program, tmp_path / "rec", strata="cycles:20000", **given)
+    ran = run("linkage", tmp_path / "rec")
+    assert ran.code == 1
+    assert "contradicts its evidence" in ran.out + ran.err
+    assert "are said to be skipped" in ran.out + ran.err
+    verified = run("verify", tmp_path / "rec")
+    assert verified.code == 1
+    assert "are said to be skipped" in verified.err
+
+
+def test_a_replay_from_altered_values_says_that_they_contradict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linkage_with(VALUE, other_values, monkeypatch)
+    recording = racy(tmp_path / "rec", "linkage", group="word")
+    ran = run("linkage", recording.path, "--replay")
+    assert ran.code == 1
+    assert CONTRADICTS in ran.lines[-1]
+
+
 def test_event_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append = OprWriter.append
 
@@ -123,7 +156,15 @@ def test_event_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         append(self, rows)
 
     monkeypatch.setattr(OprWriter, "append", other)
-    contradicted(racy(tmp_path / "rec", "opr", rset="0,1,2"), "opr")
+    recording = racy(tmp_path / "rec", "opr", rset="0,1,2")
+    contradicted(recording, "opr")
+    ran = run("opr", recording.path)
+    assert ran.code == 1
+    assert not ran.out
+    assert CONTRADICTS in ran.lines[-1]
+    assert "stream" in ran.lines[-1]
+    assert "which never comes" in ran.lines[-1]
+    assert run("opr", recording.path, "--relaxed").code == 0
 
 
 def test_values_of_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from cli_factory import FIRMWARE
 from evidence_factory import record_with
 from opr_factory import StaleBlock, recorded
 
-from corebraid.base.errors import Divergence, FormatError
+from corebraid.base.errors import Contradiction, Divergence, FormatError
 from corebraid.study.opr_score import score
 from emu.bus.cache import CacheGeometry
 from isa.x86_64.registers import X86_64
@@ -250,7 +250,7 @@ def test_hostile_evidence_is_refused_or_harmless(seed: int, tmp_path: Path) -> N
         wrong = hostile(log, draw)
         try:
             result = replay_group(recording, wrong, relaxed=bool(draw.getrandbits(1)))
-        except Divergence:
+        except (Divergence, Contradiction):
             refused += 1
             continue
         for member in result.members:
