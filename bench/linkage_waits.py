@@ -36,7 +36,7 @@ from bench.watching import guest_of
 from isa.x86_64.registers import X86_64
 from recorder.capture.firmware import Capture, RecordOptions
 
-PROGRAMS = ("uts", "ring")
+PROGRAMS = ("uts", "radix", "laplace", "nqueens", "matmul", "ring")
 CORES = (2, 4, 8, 16)
 GROUPS = ("word", "symbol")
 PLAIN, LEAP, GLOBAL, STRIDE = range(4)
