@@ -131,6 +131,7 @@ def test_a_wrong_order_of_a_linux_program_is_told(linux: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("beside_kernel", [False, True])
+@pytest.mark.sampled(1)
 def test_one_wrong_region_is_named_and_no_later_one(
     linux: Path, beside_kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,7 +72,7 @@ def differing(one: SliceProblem, other: SliceProblem) -> list[str]:
     return [name for name in names if not np.array_equal(getattr(one, name), getattr(other, name))]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("number", range(len(SHAPES)))
 @pytest.mark.parametrize("seed", range(8))
 def test_problems_are_those_of_the_engine(number: int, seed: int) -> None:
@@ -155,7 +155,7 @@ def facts(one: Decided) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
 def test_what_was_found_is_what_a_search_afterwards_finds(program: Path, seed: int, tmp_path: Path) -> None:

@@ -276,6 +276,7 @@ def larger(path: Path, size: int) -> bool:
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("program", [LITMUS, ROOT / "firmware" / "linux" / "x86_64" / "mutexes"])
+@pytest.mark.sampled(2)
 def test_a_recorder_that_is_ended(sent: signal.Signals, program: Path, tmp_path: Path) -> None:
     """What is there opens, is ordered, and what was found of it is used; no process is left."""
     path = tmp_path / "rec"
