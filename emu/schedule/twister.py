@@ -1,7 +1,7 @@
 """The Mersenne Twister as kernels: what `random.Random` of Python draws, number for number.
 
 Matsumoto and Nishimura, "Mersenne Twister: A 623-dimensionally equidistributed uniform pseudo-random number
-generator" (1998); how words become other numbers is CPython's (`Lib/random.py`, `Modules/_randommodule.c`).
+generator" (1998); how words become other numbers is CPython's (its module random).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from corebraid.base.rows.record import (
     INPUT_CALL,
 )
 from emu.bus.sync_points import ENTER, LEAVE
-from recorder.files.agent_codec import CALL, DMA, EXIT, INTERRUPT, PUT, SYNC
+from recorder.files.agent_codec import CALL, DMA, EXIT, INTERRUPT, PAGE, PUT, SYNC
 from recorder.files.agent_log import is_access
 from recorder.files.reader import Recording, iter_agent_rows, iter_core_records, strata, sync_points
 
@@ -100,6 +100,8 @@ def _agent_fault(recording: Recording) -> str:
         ways = np.where(latest >= 0, kept["flags"][latest], way)
         cause = kept["cause"]
         called = (cause == INTERRUPT) | ((cause >= CALL) & (cause <= EXIT))
+        # Step by step a page is made present while the core's stores still wait: it is not met for that.
+        called &= (cause != PAGE) | (recording.manifest.model != "tso")
         wrong = ~met & called & (ways != ENTER)
         for core in np.unique(cause[~met & (cause >= PUT)] & (PUT - 1)).tolist():
             asked = np.maximum.accumulate(met & (cause == core) & (kept["flags"] & ENTER != 0))

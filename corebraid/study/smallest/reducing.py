@@ -43,7 +43,7 @@ class Claim(Enum):
         "1-minimal: without any one of them it does not fail so, and of those with fewer preemptions none of "
         "{others} that were tried does"
     )
-    UNKNOWN = "the time was over: fewer may be enough"
+    UNKNOWN = "not tried to the end: fewer may be enough"
 
 
 @dataclass(frozen=True)
@@ -235,8 +235,10 @@ class Reducing:
             every = (one for base in level for one in self._one_more(base, depth))
             # There may be millions of them.
             following = list(islice(every, _SPREAD * max(most, 1)))
-            whole = len(following) <= most and next(every, None) is None
-            following = following[:: -(-len(following) // max(most, 1))] if following else []
+            whole = next(every, None) is None
+            # Those first that are spread evenly: there may not be time for all.
+            apart = -(-len(following) // max(most, 1))
+            following = [one for begin in range(apart) for one in following[begin::apart]]
             between = {(one.who, one.to) for one in self._best.switches}
             between |= {(to, who) for who, to in between}
             following.sort(key=lambda one: (one[-1].who, one[-1].to) not in between)

@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import json
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from corebraid.base.clock import working_time
 from corebraid.base.errors import FormatError
 from corebraid.base.import_closure import import_closure_digest
 from corebraid.base.own_secret import own_secret
@@ -76,7 +76,7 @@ class KnownWriter:
         room = "make room: what was not kept is searched again"
         self._writer = FrameWriter(directory / SLICES_FOUND, header, room)
         self._held: list[_Entry] = []
-        self._written = time.monotonic()
+        self._written = working_time()
         self._append(canonical(_head(settings)), 0, 0, 0)
 
     def add(self, decided: Decided) -> None:
@@ -88,7 +88,7 @@ class KnownWriter:
 
     def idle(self) -> None:
         """There is nothing to search for the moment: write what is held, now and then."""
-        if time.monotonic() - self._written >= _EVERY_S:
+        if working_time() - self._written >= _EVERY_S:
             self._flush()
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class KnownWriter:
 
     def _flush(self) -> None:
         held, self._held = self._held, []
-        self._written = time.monotonic()
+        self._written = working_time()
         if held:
             first, last = held[0]["slice"], held[-1]["slice"]
             self._append(canonical({"slices": held}), len(held), first, last)

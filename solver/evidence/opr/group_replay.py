@@ -158,7 +158,7 @@ class Dropped(NamedTuple):
 
     member: int
     sn: int
-    count: int
+    retired: int
     peer: int
     place: int
 

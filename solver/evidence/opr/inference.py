@@ -181,7 +181,7 @@ def replay_group(
 
 def _contradiction(log: OprLog, dropped: Dropped) -> Contradiction:
     """Exact clocks tell of what had happened: such orders cannot come about in recording."""
-    waits = f"stream {log.members[dropped.member]}, access {dropped.sn}, instruction {dropped.count}"
+    waits = f"stream {log.members[dropped.member]}, access {dropped.sn}, instruction {dropped.retired}"
     peer = f"access {dropped.place} of core {log.members[dropped.peer]}"
     return Contradiction(
         "the evidence contradicts the replay",
