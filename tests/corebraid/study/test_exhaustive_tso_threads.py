@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from cli_factory import run
 from guest import DATA
+from stack_factory import compiled, needs_gcc
 from tso_threads import BASE, GETTID, LOG, YIELD, Op, Program, linux_program, random_threads
 from tso_threads_machine import TsoThreads, order_of
 
@@ -211,3 +212,33 @@ def test_every_execution_is_recorded_as_it_was_found(seed: int, limit: int, tmp_
         assert run("order", path).code == 0
         assert run("check-order", path).code == 0
     assert prints == printed
+
+
+DEKKER = """
+#include <pthread.h>
+volatile int a, b;
+int r0, r1;
+static void *p(void *x) { a = 1; r0 = b; return 0; }
+static void *q(void *x) { b = 1; r1 = a; return 0; }
+int main(void) {
+    pthread_t t[2];
+    pthread_create(t, 0, p, 0);
+    pthread_create(t + 1, 0, q, 0);
+    pthread_join(t[0], 0);
+    pthread_join(t[1], 0);
+    return !r0 && !r1;
+}
+"""
+
+
+@needs_gcc
+def test_a_recording_is_sound_though_pages_come_while_stores_wait(tmp_path: Path) -> None:
+    """A library's page is made present for a core whose stores have not left its buffer."""
+    program = compiled(tmp_path, "dekker.c", DEKKER, "-O1")
+    found = corebraid.hunt(
+        program, tmp_path / "rec", exhaustive=True, model="tso", cores=3, explain=False, reduce=False
+    )
+    assert found.finding is not None
+    ran = run("verify", tmp_path / "rec")
+    assert ran.code == 0, ran.err
+    assert "the interleaving that ran is one of the legal orders" in ran.out
