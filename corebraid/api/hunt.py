@@ -161,11 +161,12 @@ def _hunted(
     from corebraid.study.replays.in_processes import usable_processors
     from corebraid.study.stages import hunt_in_stages
 
-    began, ends = time.monotonic(), list[float]()
+    began, first = time.monotonic(), 0.0
     check_free(directory)
 
     def ended(runs: int) -> None:
-        ends.append(time.monotonic() - began)
+        nonlocal first
+        first = first or time.monotonic() - began
         progress(runs)
 
     with scratch(directory) as place:
@@ -174,7 +175,7 @@ def _hunted(
         subject, run, done = hunt_in_stages(place, subject, schedules, wanted, n_jobs, ended, patient)
         if run is not None and run.held:
             keep(place, run, directory)
-    speed = Speed(done.runs, time.monotonic() - began, ends[0] if ends else 0.0)
+    speed = Speed(done.runs, time.monotonic() - began, first)
     told = done.cut, subject.hidden
     if run is None:
         return Hunted(speed, None, None, *told)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from corebraid.base.errors import CorebraidError, UsageError
 from corebraid.base.wording import Option, Phrase, Wording
 from corebraid.study.engines import ENGINES, evidence_engine, whole_runs
-from corebraid.study.evidence.linkage import counted_against
 from corebraid.study.evidence.truth import TruthScores
 from corebraid.study.whole_runs import WholeRun, values_against
-from recorder.files.evidence_names import LINKAGE, OPR, evidence_log
+from recorder.files.evidence_names import OPR, evidence_log
 from recorder.files.reader import Recording, no_evidence
 from recorder.replay.traces import RecordingTraces
 from solver.passes.answers import Options
@@ -176,8 +175,6 @@ def evidence_against(recording: Recording, traces: RecordingTraces) -> dict[str,
             wrong[row.stream] = [*found]
             if not found and row.name == OPR:
                 wrong[row.stream] = values_against(recording)
-            if not found and row.name == LINKAGE:
-                wrong[row.stream] = [*counted_against(recording)]
     return wrong
 
 

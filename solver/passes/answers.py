@@ -47,6 +47,14 @@ class TakesOver(Protocol):
         """What a user should know of it, when all is solved."""
 
 
+@runtime_checkable
+class Counts(Protocol):
+    """An engine with evidence that says how many there are of something that it meets as it solves."""
+
+    def miscounted(self) -> str:
+        """What the evidence says of it that is not so, now that all regions are solved; empty: nothing."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How to solve. engine: one of SOLVERS. timeout_s: per region. nodes: cuts that a cut search may

@@ -18,7 +18,7 @@ from corebraid.base.clock import working_time
 from corebraid.base.errors import Contradiction, OrderError
 from corebraid.base.wording import said
 from solver.passes.ahead import regions_ahead
-from solver.passes.answers import Options, answer_of, solution_of
+from solver.passes.answers import Counts, Options, answer_of, solution_of
 from solver.passes.ledger import Ledger
 from solver.passes.quiet import quiet_problems
 from solver.passes.reads_from import BEGIN, Difference, compare, reads_from
@@ -102,6 +102,7 @@ def crosscheck(
                 disagreements += _one_stretch(region, words, standings)
                 if on_region is not None:
                     on_region(standings[0].ledger.composed)
+        disagreements += _miscounts(standings)
         if traces.has_final:
             disagreements += _ends(standings, traces.final())
         for standing in standings:
@@ -227,6 +228,16 @@ def event_of(problem: Problem, part: int) -> str:
     op = int(problem.part_op[part])
     stream, row = int(problem.op_stream[op]), int(problem.end_row[op]) - 1
     return f"stream {stream} row {row} at {int(problem.address[problem.granule[part]]):#x}"
+
+
+def _miscounts(standings: list[_Standing]) -> list[str]:
+    """What evidence that has contradicted nowhere says of the whole run, and is not so."""
+    wrong: list[str] = []
+    for standing in standings:
+        evidence = standing.contender.options.evidence
+        if not standing.out and isinstance(evidence, Counts) and (what := evidence.miscounted()):
+            wrong.append(f"engine {standing.contender.name}: {_EVIDENCE}: {what}")
+    return wrong
 
 
 def _ends(standings: list[_Standing], final: NDArray[np.uint8]) -> list[str]:

@@ -85,18 +85,6 @@ def _infer(
     return wrong
 
 
-def counted_against(recording: Recording) -> list[str]:
-    """What contradicts the replay in how many accesses the evidence says were skipped. Nothing where none
-    were. Raises FormatError, Divergence."""
-    stream = _stream(recording)
-    if stream["protected"] is None:
-        return []
-    engine = LinkageEngine.of(recording)
-    return [
-        f"region {wrong['region']}: {wrong['reason']}" for wrong in _infer(recording, engine, lambda _: None)
-    ]
-
-
 def _stream(recording: Recording) -> dict[str, object]:
     rows = dict.fromkeys(_NAMES.values(), 0)
     head: Head | None = None

@@ -65,8 +65,8 @@ def group_of(
     """See `corebraid.opr`. Raises Contradiction."""
     log = _chosen(read_opr(recording), rset, recording)
     with held_against_the_recording(OPR):
+        by_thread = None if threads is None else thread_group(recording, log, threads, relaxed=not exact)
         result = replay_group(recording, log, relaxed=not exact)
-    by_thread = None if threads is None else thread_group(recording, log, threads, relaxed=not exact)
     return Group(recording, result, score(recording, result) if scored else None, by_thread)
 
 

@@ -125,15 +125,18 @@ def test_accesses_that_are_said_to_be_skipped_are_counted(
     corebraid.record(program, tmp_path / "sound", strata="cycles:20000", **given)
     assert run("linkage", tmp_path / "sound").code == 0
     assert run("verify", tmp_path / "sound").code == 0
+    assert run("crosscheck", tmp_path / "sound").code == 0
     linkage_with(SKIPPED, more_skipped, monkeypatch)
     corebraid.record(program, tmp_path / "rec", strata="cycles:20000", **given)
     ran = run("linkage", tmp_path / "rec")
     assert ran.code == 1
     assert "contradicts its evidence" in ran.out + ran.err
     assert "are said to be skipped" in ran.out + ran.err
-    verified = run("verify", tmp_path / "rec")
-    assert verified.code == 1
-    assert "are said to be skipped" in verified.err
+    for command in ("verify", "crosscheck"):
+        judged = run(command, tmp_path / "rec")
+        assert judged.code == 1
+        assert CONTRADICTS in judged.out + judged.err
+        assert "are said to be skipped" in judged.out + judged.err
 
 
 def test_a_replay_from_altered_values_says_that_they_contradict(
