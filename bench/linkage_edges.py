@@ -63,7 +63,8 @@ def edges_table() -> Table:
     notes = [
         f"Linux programs on {CORES} cores, turns of up to so many instructions, strata each 20,000 cycles. "
         "Without: an order of the linkages is changed to one that keeps the edges, if there is one; with: "
-        "bounds are lowered by the edges before reads are linked, too.",
+        "bounds are lowered by the edges before reads are linked, too, and what goes against edges all the "
+        "same is searched.",
         "undecided: regions that are given up; undetermined: shared reads of which the order says nothing "
         "then; wrong: those that were linked to another write (of the same value) than in the run.",
     ]

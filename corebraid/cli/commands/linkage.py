@@ -100,6 +100,10 @@ def _show(facts: dict[str, object]) -> None:
     assert isinstance(contradictions, list)
     for one in contradictions:
         click.echo(f"region {one['region']} contradicts its evidence: {one['reason']}")
+    undecided = facts["undecided"]
+    assert isinstance(undecided, list)
+    for one in undecided:
+        click.echo(f"region {one['region']} is undecided: {one['reason']}")
 
 
 def _show_replay(facts: dict[str, object]) -> None:

@@ -38,17 +38,20 @@ _NAMES = {
 @dataclass(frozen=True)
 class Linkages:
     """The linkages of a recording. stream, inference: of the evidence, and of what was made of it, as JSON.
-    contradictions: regions whose evidence contradicts the replayed cores, and why."""
+    contradictions: regions whose evidence contradicts the replayed cores, and why. undecided: regions without
+    an order, and why: the evidence of a killed recorder ends, or linkages go against edges of fork and join
+    and no others were found in time."""
 
     recording: Recording
     stream: dict[str, object]
     inference: dict[str, object]
     contradictions: list[dict[str, object]]
+    undecided: list[dict[str, object]]
 
     def facts(self) -> dict[str, object]:
         """As JSON."""
         facts = {"recording": str(self.recording.path), **self.stream, **self.inference}
-        facts["contradictions"] = self.contradictions
+        facts["contradictions"], facts["undecided"] = self.contradictions, self.undecided
         accesses = self.recording.manifest.totals.get("accesses")
         if isinstance(accesses, int) and accesses:
             facts["bytes_per_1000_accesses"] = round(1000 * int(str(facts["bytes"])) / accesses, 3)
@@ -59,15 +62,16 @@ def linkages_of(recording: Recording, progress: Callable[[int], None]) -> Linkag
     """Infer the exact linkages. progress: called with how many regions are done. Raises UsageError without
     that evidence, FormatError, Divergence."""
     engine = LinkageEngine.of(recording, with_values=True)
-    wrong = _infer(recording, engine, progress)
-    return Linkages(recording, _stream(recording), _inference(engine), wrong)
+    wrong, undecided = _infer(recording, engine, progress)
+    return Linkages(recording, _stream(recording), _inference(engine), wrong, undecided)
 
 
 def _infer(
     recording: Recording, engine: LinkageEngine, progress: Callable[[int], None]
-) -> list[dict[str, object]]:
-    """Run the engine over all regions; what contradicts, by region."""
+) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """Run the engine over all regions; what contradicts, and what is undecided, by region."""
     wrong: list[dict[str, object]] = []
+    undecided: list[dict[str, object]] = []
     last = 0
     for region, problem in iter_problems(RecordingTraces(recording)):
         last = region.index
@@ -77,12 +81,11 @@ def _infer(
             wrong.append({"region": region.index, "reason": said(error.found)})
             break
         if solution.verdict is not Verdict.LEGAL:
-            wrong.append({"region": region.index, "reason": solution.reason})
-            break
+            undecided.append({"region": region.index, "reason": solution.reason})
         progress(region.index + 1)
     if not wrong and (miscounted := engine.miscounted()):
         wrong.append({"region": last, "reason": miscounted})
-    return wrong
+    return wrong, undecided
 
 
 def _stream(recording: Recording) -> dict[str, object]:

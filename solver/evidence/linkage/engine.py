@@ -12,17 +12,20 @@ from solver.engines.reorder import keep_edges
 from solver.evidence.linkage.edges import tighten
 from solver.evidence.linkage.log import LinkageLog, read_linkage
 from solver.evidence.linkage.match import COMPARED, CYCLE, MATCHED, OTHER_VALUE, Linkages, link
-from solver.evidence.linkage.place import MISSING, Misfit, place
+from solver.evidence.linkage.place import MISSING, Misfit, Placed, place
+from solver.evidence.linkage.searched import search_within_bounds
 from solver.regions.contradiction import contradicts, event_of_row
 from solver.regions.problem import Problem, Solution, Verdict, no_order
 from solver.regions.region import Region
 
 NAME = LINKAGE
 
+_WITHIN = "a search within the bounds"
+
 
 class LinkageEngine:
     """Solves the regions of one recording, each once and in their order. with_edges: bounds are made tighter
-    by edges of fork and join.
+    by edges of fork and join, and where linkages go against these all the same a search finds others.
 
     lowered: bounds that these have lowered. reads: reads of shared variables so far. compared: int64
     (COMPARED,), of those that were to be linked, how many took 1, 2, ... comparisons, the last as many or
@@ -83,10 +86,21 @@ class LinkageEngine:
         if linked.status == MATCHED:
             order = keep_edges(problem, linked.order)
             if order is None:
-                # Of values that repeat it linked reads to other writes than they saw.
-                return self._answer(began, Verdict.UNDECIDED, "gave up")
+                return self._searched(began, problem, placed)
             return self._answer(began, Verdict.LEGAL, "", order)
         raise contradicts(NAME, region.index, _why(region, problem, linked))
+
+    def _searched(self, began: float, problem: Problem, placed: Placed) -> Solution:
+        """Of values that repeat it has linked reads to other writes than they saw."""
+        if not self._with_edges:
+            return self._answer(began, Verdict.UNDECIDED, "gave up")
+        found = search_within_bounds(problem, placed)
+        if found.verdict is Verdict.ILLEGAL:
+            raise contradicts(
+                NAME, problem.region, "no order keeps bounds and edges of fork and join"
+            )
+        why = _WITHIN if found.verdict is Verdict.LEGAL else found.reason
+        return self._answer(began, found.verdict, why, found.order)
 
     def _answer(
         self, began: float, verdict: Verdict, why: str, order: NDArray[np.int64] | None = None

@@ -21,6 +21,7 @@ from solver.evidence.linkage.engine import LinkageEngine
 from solver.evidence.linkage.log import read_linkage
 from solver.evidence.linkage.match import MATCHED, link
 from solver.evidence.linkage.place import READS, WRITES, Placed
+from solver.evidence.linkage.searched import edges_of_bounds, search_within_bounds
 from solver.passes.unfiltered import iter_problems
 from solver.regions.problem import Problem, Verdict
 
@@ -29,11 +30,13 @@ LINUX = ROOT / "firmware" / "linux" / "x86_64"
 
 @dataclass(frozen=True)
 class Run:
-    """A region whose order is known. truth: int64 (n_ops,), the version that each operation met or made."""
+    """A region whose order is known. truth: the version that each operation met or made. order: operations
+    as they ran."""
 
     problem: Problem
     placed: Placed
     truth: list[int]
+    order: list[int]
 
 
 def random_run(seed: int, n_streams: int = 4, n_granules: int = 3, n_ops: int = 40) -> Run:
@@ -69,7 +72,7 @@ def random_run(seed: int, n_streams: int = 4, n_granules: int = 3, n_ops: int = 
     problem = replace(problem, edges=np.array(edges, np.int64).reshape(-1, 2))
     nothing = np.zeros(n_ops, np.uint8)
     slot = problem.granule.astype(np.int64)
-    return Run(problem, Placed(kind, version, slot, nothing, np.empty(0, np.int64), 0), truth)
+    return Run(problem, Placed(kind, version, slot, nothing, np.empty(0, np.int64), 0), truth, number)
 
 
 def lowered_by_hand(run: Run) -> list[int]:
@@ -122,6 +125,68 @@ def test_regions_are_decided_that_were_not() -> None:
             assert order is None or breaks(run.problem, order.tolist()) == ""
     assert undecided[0] > 10, undecided
     assert undecided[1] < undecided[0] / 4, undecided
+
+
+def edges_by_hand(run: Run, placed: Placed) -> set[tuple[int, int]]:
+    """Of all pairs of operations (of one part each) those of which the bounds say that one comes first."""
+    problem, n = run.problem, run.problem.n_ops
+    stream, granule, version = problem.op_stream, problem.granule, placed.version
+    writes = [op for op in range(n) if placed.kind[op] == WRITES]
+    found = set()
+    for a in range(n):
+        others = [w for w in writes if granule[w] == granule[a] and w != a]
+        later = [w for w in others if version[w] > version[a]]
+        if later:
+            found.add((a, min(later, key=lambda w: int(version[w]))))
+        before = [w for w in others if version[w] <= version[a]]
+        if placed.kind[a] == READS and placed.exact[a] and before:
+            found.add((max(before, key=lambda w: int(version[w])), a))
+    return {(a, b) for a, b in found if stream[a] != stream[b]}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_bounds_say_of_orders_is_as_by_hand_and_true_of_the_run(seed: int) -> None:
+    run = random_run(seed)
+    known = (run.placed.kind == READS) & (run.placed.version == np.array(run.truth))
+    placed = run.placed._replace(exact=known.astype(np.uint8))
+    edges = edges_of_bounds(run.problem, placed)
+    assert {(a, b) for a, b in edges.tolist()} == edges_by_hand(run, placed)
+    rank = np.argsort(run.order)
+    assert (rank[edges[:, 0]] < rank[edges[:, 1]]).all()
+
+
+def test_where_linkages_go_against_edges_others_are_found() -> None:
+    searched = [0, 0]
+    for seed in range(1000):
+        run, way = random_run(seed), int(seed >= 200)
+        if way:
+            tighten(run.problem, run.placed)
+        linked = link(run.problem, run.placed)
+        if keep_edges(run.problem, linked.order) is not None:
+            continue
+        searched[way] += 1
+        found = search_within_bounds(run.problem, run.placed)
+        assert found.verdict is Verdict.LEGAL
+        assert breaks(run.problem, found.order.tolist()) == ""
+        rank = np.argsort(found.order)
+        for edges in (run.problem.edges, edges_of_bounds(run.problem, run.placed)):
+            assert (rank[edges[:, 0]] < rank[edges[:, 1]]).all()
+    assert searched[0] > 10, searched
+    assert searched[1] > 3, searched
+
+
+def test_bounds_that_nothing_keeps_have_no_order() -> None:
+    """A write's version is said to be that of a later one."""
+    for seed in range(30):
+        run = random_run(seed)
+        writes = np.flatnonzero(run.placed.kind == WRITES)
+        writes = writes[run.problem.granule[writes] == 0]
+        version = run.placed.version.copy()
+        version[writes] = version[writes].max() + 1 - version[writes]
+        found = search_within_bounds(run.problem, run.placed._replace(version=version))
+        if found.verdict is Verdict.ILLEGAL:
+            return
+    pytest.fail("every run has an order with its writes turned round")
 
 
 def test_regions_of_a_linux_program_are_decided_that_were_not(tmp_path: Path) -> None:
