@@ -96,9 +96,7 @@ class LinkageEngine:
             return self._answer(began, Verdict.UNDECIDED, "gave up")
         found = search_within_bounds(problem, placed)
         if found.verdict is Verdict.ILLEGAL:
-            raise contradicts(
-                NAME, problem.region, "no order keeps bounds and edges of fork and join"
-            )
+            raise contradicts(NAME, problem.region, "no order keeps bounds and edges of fork and join")
         why = _WITHIN if found.verdict is Verdict.LEGAL else found.reason
         return self._answer(began, found.verdict, why, found.order)
 
