@@ -115,11 +115,8 @@ class GuestProgram:
 
     def call_ends_at(self, pc: int) -> bool:
         """Whether the instruction right before `pc` is a call, in code that the guest could not change."""
-        starts, segments = self._segments
-        index = bisect_right(starts, pc - 1) - 1
-        if index < 0 or segments[index].flags & (_WRITE | _EXECUTE) != _EXECUTE:
-            return False
-        end, data = pc - segments[index].address, segments[index].data
+        data, end = self._fixed_code(pc - 1)
+        end += 1
 
         def is_call(size: int, cut: int) -> bool:
             found = fault_decoder_of(self.isa).branch(data[end - size : end - cut], pc - size)
@@ -128,6 +125,21 @@ class GuestProgram:
         # One that needs all of its bytes ends there.
         sizes = [size for size in frame_registers_of(self.isa).call_bytes if size <= end <= len(data)]
         return any(is_call(size, 0) and not is_call(size, 1) for size in sizes)
+
+    def returns_at(self, pc: int) -> bool:
+        """Whether the instruction at `pc` is a return, in code that the guest could not change."""
+        data, at = self._fixed_code(pc)
+        found = fault_decoder_of(self.isa).branch(data[at : at + _WINDOW], pc)
+        return found is not None and found.stack > 0
+
+    def _fixed_code(self, pc: int) -> tuple[bytes, int]:
+        """The code of the segment that holds `pc`, and how far behind its begin that is; none where the guest
+        could have changed it."""
+        starts, segments = self._segments
+        index = bisect_right(starts, pc) - 1
+        if index < 0 or segments[index].flags & (_WRITE | _EXECUTE) != _EXECUTE:
+            return b"", 0
+        return segments[index].data, pc - segments[index].address
 
     def disassemble(self, code: bytes, pc: int) -> str:
         """Text of the instruction that starts `code`, or '(bad)'."""

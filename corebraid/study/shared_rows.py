@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.rows.event import FETCH, READ, RMW, UNCACHED
 from corebraid.names.threads import Threads, threads_of
+from corebraid.study.causes.callers import Callers, Code, LastOwn
 from corebraid.study.certificates import all_traces_of
 from recorder.files.manifest import ORDER_CERT
 from recorder.files.reader import Recording
@@ -18,8 +19,6 @@ from solver.check.braid import braid
 from solver.check.certificate import Certificate
 
 Rows = NDArray[np.void]
-#: Of each of these pcs (uint64[n]), whether it is in the program's own code: bool[n].
-Own = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]
 WORD = 8
 _FIELDS = ("core", "count", "pc", "addr", "size", "kind", "old", "new")
 #: Accesses that are looked at, at most: the last ones; and those of a recording that are kept.
@@ -30,8 +29,8 @@ _Piece = tuple[int, Rows, NDArray[np.int64]]
 
 class Access(NamedTuple):
     """One access. at: its place in the order. who: the thread, or of firmware the core. retired: instructions
-    of the core before it. caller: where the thread was last in its own code, if this is a library's; else 0.
-    """
+    of the core before it. caller: if this is a library's, where own code has called it; 0 if that is not
+    known, or none has."""
 
     at: int
     who: int
@@ -73,8 +72,8 @@ class Access(NamedTuple):
 class OrderedAccesses:
     """The data accesses of a recording that has an order. Raises FormatError, OrderError, Divergence."""
 
-    def __init__(self, recording: Recording, own: Own) -> None:
-        self._recording, self._own = recording, own
+    def __init__(self, recording: Recording, code: Code) -> None:
+        self._recording, self._code = recording, code
         self._n_cores = recording.manifest.n_cores
         self._kept: list[_Piece] | None = None
 
@@ -113,12 +112,12 @@ class OrderedAccesses:
     def of_words(self, words: NDArray[np.uint64]) -> list[Access]:
         """Accesses to these words, as addresses over 8: uint64[n]."""
         found: deque[Access] = deque(maxlen=_MOST)
-        last: dict[int, int] = {}
+        callers = (LastOwn if self._recording.manifest.model == "tso" else Callers)(self._code)
         for begins, rows, who in self._pieces():
             wanted = np.isin(rows["addr"] // WORD, words)
-            callers = callers_of(rows, who, last, self._own)
+            called = callers.of(rows, who)
             for k in np.flatnonzero(wanted).tolist():
-                found.append(access_of(rows[k], begins + k, int(who[k]), int(callers[k])))
+                found.append(access_of(rows[k], begins + k, int(who[k]), int(called[k])))
         return list(found)
 
     def shared_words(self) -> NDArray[np.uint64]:
@@ -142,24 +141,6 @@ def used_by_several(uses: NDArray[np.int64]) -> NDArray[np.uint64]:
     several = who[begins] != who[ends - 1]
     written = np.add.reduceat(wrote, begins) > 0
     return word[begins[several & written]].astype(np.uint64)
-
-
-def callers_of(rows: Rows, who: NDArray[np.int64], last: dict[int, int], own: Own) -> NDArray[np.uint64]:
-    """`Access.caller` of each row: uint64[n]. who: its thread. last: of each thread, where it was last in its
-    own code; brought up to date."""
-    pcs = rows["pc"].astype(np.uint64)
-    is_own = own(pcs)
-    callers = np.zeros(len(rows), np.uint64)
-    for thread in np.unique(who).tolist():
-        mine = np.flatnonzero(who == thread)
-        here = np.flatnonzero(is_own[mine])
-        at = np.searchsorted(here, np.arange(len(mine)), side="right") - 1
-        before = np.uint64(last.get(thread, 0))
-        callers[mine] = np.where(at < 0, before, pcs[mine[here[np.maximum(at, 0)]]] if len(here) else before)
-        if len(here):
-            last[thread] = int(pcs[mine[here[-1]]])
-    callers[is_own] = 0
-    return callers
 
 
 def access_of(row: np.void, at: int, who: int, caller: int) -> Access:

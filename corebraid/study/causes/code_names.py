@@ -24,6 +24,7 @@ class CodeNames:
     def __init__(self, program: GuestProgram) -> None:
         self._program = program
         self._kinds: dict[int, str] = {}
+        self._returns: dict[int, bool] = {}
         #: Of functions, by the number of the symbol; and which of them need lines to be the program's own.
         self._of_functions: dict[int, tuple[str, bool]] = {}
 
@@ -38,6 +39,15 @@ class CodeNames:
     def told(self, pcs: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Whether each pc is in code that is worth telling of, the program's own or a library's: bool[n]."""
         return self._among(pcs, (OWN, LIBRARY))
+
+    def returns(self, pcs: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Whether the instruction at each pc is a return, as far as the files say: bool[n]."""
+        every, back = np.unique(pcs, return_inverse=True)
+        for pc in every.tolist():
+            if pc not in self._returns:
+                self._returns[pc] = self._program.returns_at(pc)
+        found: NDArray[np.bool_] = np.array([self._returns[pc] for pc in every.tolist()], np.bool_)[back]
+        return found
 
     def _among(self, pcs: NDArray[np.uint64], kinds: tuple[str, ...]) -> NDArray[np.bool_]:
         every, back = np.unique(pcs, return_inverse=True)

@@ -34,6 +34,6 @@ def ordered_accesses(
         RecordingTraces(recording), path / ORDER_CERT, manifest.id, Options("auto", timeout_s=20.0)
     )
     names = names or CodeNames(GuestProgram.of(path, manifest))
-    found = OrderedAccesses(recording, names.own)
+    found = OrderedAccesses(recording, names)
     words = found.shared_words()
     return found.of_words(words if more is None else np.union1d(words, more)), words
