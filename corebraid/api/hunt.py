@@ -23,7 +23,7 @@ from corebraid.api.exhaustive import check_exhaustive, check_subject, search
 from corebraid.api.record import check_guest
 from corebraid.base.errors import GuestFault, UsageError
 from corebraid.base.wording import Option, Phrase, Text
-from corebraid.study.conditions import DEFAULT, Condition
+from corebraid.study.conditions import Condition, conditions_of, settled
 from corebraid.study.subjects import Asked, Subject, learning_runs, subject_of
 from recorder.capture.guest import LinuxOptions, find_program, recording_name
 
@@ -109,7 +109,7 @@ def hunt(
     # Of a search it is all runs', and no guest's.
     of_a_run = None if exhaustive else time_limit
     linux = LinuxOptions(tuple(env), tuple(bind), kept, clock, strict, of_a_run, given, system)
-    wanted = tuple(map(Condition.parse, tuple(until) or DEFAULT))
+    wanted = conditions_of(until)
     find_program(str(program))
     tried = 200 if runs is None else runs
     _check(tried, seed, schedule, learn, linux)
@@ -127,7 +127,7 @@ def hunt(
     if exhaustive:
         check_subject(subject)
         limits, tell = (runs, time_limit), (progress, branches)
-        found = search(asked, subject, place, wanted, preemptions, limits, tell)
+        found = search(asked, subject, place, settled(wanted, ends=False), preemptions, limits, tell)
         return found.explained() if explain else found
     if reduce:
         _check_reduced_place(place)
@@ -188,7 +188,7 @@ def _hunted(
         limit = sum(run.manifest.instructions)
     repeats = partial(again_of, replace(asked, learn=None if learning == 1 else learning), limit=limit)
     again = repeats(directory, run)
-    comparison = Comparison(subject, wanted, n_jobs, run.attempt)
+    comparison = Comparison(subject, settled(wanted, ends=subject.ends), n_jobs, run.attempt)
     return Hunted(speed, Finding(
         directory, run, again, speed, limit=limit, learning=learning, comparison=comparison, repeats=repeats,
     ), None, *told)  # fmt: skip

@@ -15,24 +15,27 @@ from recorder.files.end import IDLE
 if TYPE_CHECKING:
     from recorder.files.end import End
 
-#: What a hunt looks for unless somebody says otherwise.
-DEFAULT = ("exit!=0", "fault", "deadlock")
+#: What a hunt looks for unless somebody says otherwise; and also of a program that ends by itself.
+DEFAULT, _OF_WHAT_ENDS = ("exit!=0", "fault", "deadlock"), "idle"
 _FAULTS, _DEADLOCKS, _TIMEOUTS = ("signal", "fault"), ("deadlock", "halted"), ("limit", "time-limit")
-_REASONS = {"fault": _FAULTS, "deadlock": _DEADLOCKS, "timeout": _TIMEOUTS}
+_REASONS = {"fault": _FAULTS, "deadlock": _DEADLOCKS, "timeout": _TIMEOUTS, "idle": (IDLE,)}
 _MOST_EXIT = 255
 _EXIT = re.compile(r"exit(==|!=)([0-9]{1,3})")
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition. text: as it was given."""
+    """One condition. text: as it was given. if_it_ends: only of a program that has come to its end when it
+    was learnt from."""
 
     text: str
     output: re.Pattern[bytes] | None = None
+    if_it_ends: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Condition:
-        """From 'exit!=0', 'exit==N', 'fault', 'deadlock', 'timeout' or 'output~REGEX'. Raises UsageError."""
+        """From 'exit!=0', 'exit==N', 'fault', 'deadlock', 'idle', 'timeout' or 'output~REGEX'. Raises
+        UsageError."""
         exits = _EXIT.fullmatch(text)
         if text in _REASONS or (exits and int(exits[2]) <= _MOST_EXIT):
             return cls(text)
@@ -44,7 +47,7 @@ class Condition:
                 raise UsageError(f"not a regular expression ({error})", found=repr(pattern)) from None
         raise UsageError(
             "no such condition",
-            expected="exit!=0, exit==N (N up to 255), fault, deadlock, timeout or output~REGEX",
+            expected="exit!=0, exit==N (N up to 255), fault, deadlock, idle, timeout or output~REGEX",
             found=repr(text),
             remedy=another("until"),
         )
@@ -60,6 +63,18 @@ class Condition:
         if end.exit_code is None:
             return False
         return (end.exit_code == int(match[2])) is (match[1] == "==")
+
+
+def conditions_of(texts: Iterable[str]) -> tuple[Condition, ...]:
+    """Those that are given; without any what a hunt looks for. Raises UsageError."""
+    if given := tuple(map(Condition.parse, texts)):
+        return given
+    return (*map(Condition.parse, DEFAULT), Condition(_OF_WHAT_ENDS, if_it_ends=True))
+
+
+def settled(conditions: Iterable[Condition], *, ends: bool) -> tuple[Condition, ...]:
+    """Those that are asked of a program. ends: it has come to its end when it was learnt from."""
+    return tuple(one for one in conditions if ends or not one.if_it_ends)
 
 
 def first_that_holds(conditions: Iterable[Condition], end: End, printed: bytes) -> str:

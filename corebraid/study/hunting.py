@@ -64,7 +64,8 @@ def prepare(subject: Subject) -> Subject:
         limit = max(_PATIENCE_LEAST, _PATIENCE * learnt.instructions)
         calls = max(_CALLS_LEAST, _PATIENCE * learnt.calls) if subject.spec is not None else 0
         options = replace(options, limit=limit, most_calls=calls)
-    return replace(subject, options=replace(options, shared=learnt.shared), hidden=learnt.hidden)
+    options = replace(options, shared=learnt.shared)
+    return replace(subject, options=options, hidden=learnt.hidden, ends=learnt.ends)
 
 
 def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple[Condition, ...]) -> Run:

@@ -89,7 +89,7 @@ def stacks_at(
     found: dict[int, Stack] = {}
 
     def look(state: CoreState, memory: NDArray[np.uint8]) -> None:
-        of_core = _CoreMemory(memory)
+        of_core = CoreMemory(memory)
         who, names = _name_of(recording, core, state.count), program_names(program, of_core)
         found[state.count] = stack_of(who, program, names, state.registers, of_core)
 
@@ -97,7 +97,7 @@ def stacks_at(
     return found
 
 
-class _CoreMemory:
+class CoreMemory:
     """What a core has of memory, uint8[n]."""
 
     def __init__(self, memory: NDArray[np.uint8]) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from corebraid.study.attempts import COVER, MIXED, Attempt, Ended, Progress, Run, attempts
-from corebraid.study.conditions import Condition
+from corebraid.study.conditions import Condition, settled
 from corebraid.study.covering.planning import Planner
 from corebraid.study.hunting import Tries, hunt_in, prepare
 from corebraid.study.subjects import Subject
@@ -83,7 +83,8 @@ def hunt_in_stages(
         if not stage.first:
             check(subject)
         over = partial(_behind, progress, done.runs)
-        run, more = hunt_in(place, subject, schedules.of(stage), conditions, jobs, over)
+        asked = settled(conditions, ends=subject.ends)
+        run, more = hunt_in(place, subject, schedules.of(stage), asked, jobs, over)
         done = done + more
         if run is not None:
             break

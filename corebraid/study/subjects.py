@@ -75,7 +75,8 @@ class Asked:
 class Subject:
     """What is recorded, and how. spec: of a Linux program, None for firmware. more: facts for the manifest.
     time_limit: seconds for one run. because: what has chosen the bus of lines, where nobody named a bus.
-    hidden: paths that the host has, and the guest has asked for in earlier runs and does not see."""
+    hidden: paths that the host has, and the guest has asked for in earlier runs and does not see. ends: in
+    all of these it has exited."""
 
     program: Path
     options: RecordOptions
@@ -84,6 +85,7 @@ class Subject:
     time_limit: float | None
     because: tuple[Option, ...] = ()
     hidden: tuple[str, ...] = ()
+    ends: bool = False
 
 
 def subject_of(asked: Asked) -> Subject:

@@ -13,13 +13,14 @@ class PlacedHooks:
     """The hooks of one core. handle: its engine. row: address of its `CORE` row. fence, privileged, illegal:
     native hooks for instructions that empty the store buffer, under TSO; for privileged ones; for what is
     none, though the emulator might run it. calls_wait: that for the store buffer also stands before system
-    calls."""
+    calls. call: a native hook before these."""
 
     def __init__(self, handle: int, row: int, native: NativeIsa) -> None:
         self._handle, self._row = handle, row
         self._pair, self._fence_gone = native.pair, native.fence_gone
         self._placed: dict[tuple[int, object], int] = {}
         self.fence: object = None
+        self.call: object = None
         self.privileged: object = None
         self.illegal: object = None
         self.calls_wait = False
@@ -32,6 +33,8 @@ class PlacedHooks:
             (block.pairs, self._pair),
             (self._draining(block), self._fence_gone if self.fence else None),
             (self._draining(block), self.fence),
+            (block.calls, self._fence_gone if self.call else None),
+            (block.calls, self.call),
             (block.privileged, self.privileged),
             (block.illegal, self.illegal),
             (block.reserved if self.privileged else (), self.illegal),
@@ -57,10 +60,12 @@ class PlacedHooks:
     def remove_wrong(self, address: int, block: Block) -> bool:
         """Remove the hooks at `address` that were placed for what stands there no more: `block` begins there
         now. Returns whether there were any."""
+        gone = (*self._draining(block), *(block.calls if self.call else ()))
         right = (
             (self._pair, block.pairs),
-            (self._fence_gone, self._draining(block)),
+            (self._fence_gone, gone),
             (self.fence, self._draining(block)),
+            (self.call, block.calls),
             (self.privileged, block.privileged),
             (self.illegal, (*block.illegal, *block.reserved)),
         )

@@ -18,7 +18,7 @@ from emu.bus.store_buffer import BUFFER_ROWS, new_buffer
 from emu.core.core import Core
 from emu.core.line_bus import Bus
 from emu.core.surroundings import DEVICES, Surroundings
-from emu.hooks.call import CALL_WORDS, on_illegal
+from emu.hooks.call import CALL_WORDS, on_counted_call, on_illegal
 from emu.hooks.fence import on_fence
 from emu.hooks.record import on_exception
 from emu.hooks.tap import TAP_ROWS, TAP_SLACK, drop_unretired
@@ -116,6 +116,10 @@ class RecordedCore(Core):
     def let_calls_wait(self) -> None:
         """Let system calls wait for the store buffer, as fences do. Before the first run."""
         self.placed.calls_wait, self.row["calls_wait"] = True, 1
+
+    def count_calls(self) -> None:
+        """Let system calls be shared events (`emu.hooks.call.on_counted_call`). Before the first run."""
+        self.placed.call, self.row["calls_wait"] = on_counted_call, 1
 
     def read_call(self) -> list[int]:
         """Number and arguments of the system call that the core has made."""

@@ -11,11 +11,13 @@ from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.record import INPUT_CALL
 from emu.bus.commit import FORCED_DRAIN, commit_all, note_forced
 from emu.bus.runs import end_run
+from emu.code.blocks import position_of
 from emu.hooks.access import log_input, stop
 from emu.hooks.replay import next_input_is, take_value
+from emu.hooks.shared_access import event_is_due
 from emu.hooks.trace_tso import settle_all
 from emu.native.registers import read_register, write_register
-from emu.native.state import CORE, STOP_CALL, core_at, machine_at
+from emu.native.state import CORE, STOP_CALL, STOP_MISPLACED, STOP_SLICE, core_at, machine_at
 from emu.native.unicorn import BLOCK_HOOK, SYSTEM_CALL_HOOK, hook, pointer, uc_emu_stop
 
 #: Words that a system call leaves: its number and six arguments.
@@ -67,6 +69,23 @@ def replay_call(core, count):
     else:
         core.awaiting = _ONE
         stop(core, STOP_CALL)
+
+
+@hook(BLOCK_HOOK)
+def on_counted_call(handle, address, size, user):
+    """Before a system call: a shared event, before which a slice can end."""
+    core = core_at(user)
+    if core.entered == _ZERO or core.stop_reason == np.uint64(STOP_MISPLACED):
+        return
+    machine = machine_at(core.machine)
+    if machine.watched == _ZERO:
+        return
+    count = core.count + position_of(core, address)
+    if event_is_due(core, machine, count):
+        core.stop_at = count
+        core.stop_pc = address
+        core.undo_size = _ZERO
+        stop(core, STOP_SLICE)
 
 
 @hook(SYSTEM_CALL_HOOK)

@@ -61,6 +61,8 @@ class TaskBoard(Board):
         self.steps: Stepping | None = None
         #: The kernel may have something to do between slices, though no time for it has come.
         self._stirred = True
+        #: Calls are counted before they are made.
+        self._counts_calls = False
 
     def reseed(self, seed: int) -> None:
         """See `Board.reseed`; and which task runs on which core."""
@@ -82,6 +84,16 @@ class TaskBoard(Board):
             self.state["stepped"] = WAITS_FOR_ROOM
             self.core_rows["roomy"] = self.core_rows["committed"]
             policy.buffers = partial(buffers_of, self.cores)
+
+    def count_calls(self) -> None:
+        """Let slices end before system calls, which are shared events then. Before the first run."""
+        self._counts_calls = True
+        for core in self.cores:
+            core.count_calls()
+
+    def shared_event(self) -> bool:
+        """See `Board.shared_event`."""
+        return not self._counts_calls and super().shared_event()
 
     def clock(self) -> int:
         """See `Board.clock`; of a machine that runs step by step, until when time has gone on."""
@@ -211,6 +223,7 @@ class TaskBoard(Board):
         self._stirred = True
         core = self.cores[number]
         self.queue.begin(number, task, core.count)
+        core.words[CORE_AT.shared_at], task.at_event = (core.count + 1) * task.at_event, False
         task.fetch = core.context
         self._catch_up(number)
         self.meet(number, ENTER, task.tid)
@@ -242,6 +255,8 @@ class TaskBoard(Board):
         """Take the core's task off it, registers kept."""
         task = self.queue.current[number]
         assert task is not None
+        core = self.cores[number]
+        task.at_event = core.words[CORE_AT.shared_at] == core.count + 1
         self._settle(number)
         self.meet(number, ENTER, task.tid)
         task.context = task.registers

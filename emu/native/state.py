@@ -102,8 +102,8 @@ CORE_FIELDS = (
     "buffering", "buffer", "buffer_first", "buffered", "buffer_limit", "buffer_random", "committed",
     "commits", "commits_n", "commits_limit", "received",
     # what the processor says that it is, and where a system call leaves its number and arguments
-    # (emu/hooks/call.py); call_registers: those that hold them, then its result's; calls_wait: nonzero: the
-    # hook for the store buffer stands before calls, too
+    # (emu/hooks/call.py); call_registers: those that hold them, then its result's; calls_wait: nonzero: a
+    # hook stands before calls
     "identity", "identity_n", "call_words", "call_registers", "calls_wait",
     # partial replay: the value log (emu/hooks/feed.py), or what an access is held against
     # (solver/evidence/linkage/replay/access.py)

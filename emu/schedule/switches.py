@@ -22,8 +22,8 @@ _ALL, _WANTED = 1 << 40, 1 << 50
 
 
 class Switch(NamedTuple):
-    """Right before the task `who` makes its shared event number `at`, from 1, task `to` goes on; if the event
-    is a system call, right after it; and where the task stops by itself before that event. by_instructions:
+    """Right before the task `who` makes its shared event number `at`, from 1, task `to` goes on; and where
+    the task stops by itself before that event. by_instructions:
     before its first access to memory after `at` instructions of its own instead. All are counted from where
     there are two tasks, or two cores; 0: before it does anything there. to: `who` itself, where that yields
     and goes on all the same."""

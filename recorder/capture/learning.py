@@ -55,13 +55,15 @@ Living = Callable[[int], tuple[int, list[Life]]]
 @dataclass(frozen=True)
 class Learnt:
     """shared: the words. instructions, calls: of the longest run, calls of the system; whole: all came to
-    their ends. hidden: paths that the host has, and the guest asked for and does not see."""
+    their ends; ends: by exiting. hidden: paths that the host has, and the guest asked for and does not
+    see."""
 
     shared: SharedWords
     instructions: int
     whole: bool
     hidden: tuple[str, ...] = ()
     calls: int = 0
+    ends: bool = False
 
 
 class StopRecording(Exception):
@@ -251,7 +253,7 @@ def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
     """What learning runs have shown: words that any has shown to be shared, and the first one's events. One
     run is not made before the one before it is looked at."""
     first: Learner | None = None
-    words, most, calls, whole = np.zeros(0, np.uint64), 0, 0, True
+    words, most, calls, whole, ends = np.zeros(0, np.uint64), 0, 0, True, True
     for learner, outcome in runs:
         first = first or learner
         words = np.union1d(words, learner.words())
@@ -259,5 +261,6 @@ def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
         made = outcome.manifest.totals.get("calls")
         calls = max(calls, made if isinstance(made, int) else 0)
         whole &= outcome.end.reason not in ("limit", "time-limit")
+        ends &= outcome.end.reason == "exit"
     assert first is not None
-    return Learnt(SharedWords(words, first.events(words)), most, whole, calls=calls)
+    return Learnt(SharedWords(words, first.events(words)), most, whole, calls=calls, ends=ends)

@@ -84,6 +84,8 @@ class LinuxCapture(BaseCapture):
         if options.steps is not None and options.model == "tso":
             for core in self.machine.cores:
                 core.let_calls_wait()
+        if options.shared is not None and options.steps is None:
+            self.machine.count_calls()
         if learns(options.schedule):
             self.machine.queue.rank = self._scheduler.rank
         self.guest = boot(self.machine, abi, spec, output, error, self._drain_agents)

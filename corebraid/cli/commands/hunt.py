@@ -85,8 +85,9 @@ _OWN = (
     "--until",
     multiple=True,
     metavar="CONDITION",
-    help="What to look for: exit!=0, exit==N, fault (killed by a signal), deadlock, timeout (it does not "
-    "end), output~REGEX; several times: any of them.  [default: exit!=0, fault, deadlock]",
+    help="What to look for: exit!=0, exit==N, fault (killed by a signal), deadlock, idle (it waits for "
+    "work from outside), timeout (it does not end), output~REGEX; several times: any of them.  [default: "
+    "exit!=0, fault, deadlock; idle where the program mostly ends]",
 )
 @click.option(
     "--jobs",

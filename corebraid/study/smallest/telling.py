@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from textwrap import wrap
 
 import numpy as np
@@ -16,6 +17,7 @@ from corebraid.study.causes.decisive import Decisive
 from corebraid.study.causes.suspects import Names, shown_value
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import Access
+from corebraid.study.smallest.calls import MadeCalls, calls_before, told_calls
 from corebraid.study.smallest.scheduled_accesses import visits_of
 from emu.schedule.switches import Switch
 from recorder.files.reader import Recording
@@ -30,9 +32,10 @@ Named = tuple[int, int, int, int]
 class Told:
     """One switch in words. switch: as it is listed. preempting: its thread could have gone on. who, to: its
     thread, and who went on. done: the last access of the thread to a shared word before it, between: what
-    another did meanwhile to a word of the accesses around it, following: the thread's next one; '' where
-    there is none. without: how the run ends without it, '' where that was not run. begun: something had run
-    before. decides: the preemption, where there is an access of another that comes between."""
+    another did meanwhile to a word of the accesses around it, or the system calls that others made,
+    following: the thread's next one; '' where there is none. without: how the run ends without it, '' where
+    that was not run. begun: something had run before. decides: the preemption, where there is an access of
+    another that comes between. call: the system call before which the thread stands."""
 
     switch: str
     preempting: bool
@@ -44,6 +47,7 @@ class Told:
     without: str = ""
     begun: bool = True
     decides: Decisive | None = None
+    call: str = ""
 
     def lines(self) -> list[str]:
         """For people."""
@@ -51,7 +55,7 @@ class Told:
             return [f"{self.who} cannot go on: {self.to} does" if self.begun else f"{self.to} begins"]
         rows = (
             ("having", self.done or "done nothing yet that is shared"),
-            ("before", self.following or "anything more that is shared"),
+            ("before", self.call or self.following or "anything more that is shared"),
             ("meanwhile", self.between),
             ("without it", self.without),
         )
@@ -74,6 +78,7 @@ class Told:
             "done": self.done or None,
             "between": self.between or None,
             "following": self.following or None,
+            "call": self.call or None,
             "without": self.without or None,
         }
 
@@ -86,10 +91,13 @@ class Teller:
         self.program = GuestProgram.of(recording.path, recording.manifest)
         self._names, self._course = Names(self.program, recording.manifest), course
         self._visits = visits_of(recording, self.program, course, words)
+        self._recording = recording
 
     def told(self, switches: Sequence[Switch], without: Sequence[str]) -> list[Told]:
         """Those of `switches` that took place, in this order. without: see `Told`, of each preemption."""
         found, ends = [], list(without)
+        preempted = [(one.core, one.retired) for one in self._course.fired if one.preempting]
+        calls = calls_before(self._recording, self.program, (one for one in preempted if one[0] >= 0))
         for one in self._course.fired:
             switch = switches[one.number]
             number = self.stay(one.core, one.retired)
@@ -98,13 +106,28 @@ class Teller:
             found.append(
                 Told(
                     str(switch), one.preempting, self.who(switch.who), self.who(one.to), self.access(done),
-                    self.access(between, named=True), self.access(following),
+                    self.access(between, named=True) or self._called(switch.who, number, one.preempting),
+                    self.access(following),
                     ends.pop(0) if one.preempting and ends else "",
                     one.core >= 0,
                     self._decisive(done, between, following),
+                    calls.get((one.core, one.retired), "") if one.preempting else "",
                 )
             )  # fmt: skip
         return found
+
+    @cached_property
+    def _made(self) -> MadeCalls:
+        return MadeCalls(self._recording, self.program)
+
+    def _called(self, who: int, number: int, preempting: bool) -> str:
+        """In words, the system calls of another thread until this one, which was preempted, goes on. number:
+        of its stay."""
+        if not preempting or number < 0:
+            return ""
+        meanwhile = list(takewhile(lambda stay: stay.who != who, self._course.stays[number + 1 :]))
+        made = self._made.during(meanwhile)
+        return "; ".join(f"{self.who(one)} {told_calls(names)}" for one, names in made.items())
 
     def _decisive(self, *accesses: Access | None) -> Decisive | None:
         """accesses: before a preemption, of another, and after it."""

@@ -60,6 +60,8 @@ class Task:
         self.reason: Reason | None = None
         #: Cycles that it has run, for its CPU clock.
         self.cycles = 0
+        #: It stands before a shared event that has been counted.
+        self.at_event = False
         #: It gives its core up at the next chance.
         self.yields = False
         self.on_runnable: Callable[[Task], None] = lambda task: None
