@@ -91,13 +91,13 @@ class Teller:
         self.program = GuestProgram.of(recording.path, recording.manifest)
         self._names, self._course = Names(self.program, recording.manifest), course
         self._visits = visits_of(recording, self.program, course, words)
-        self._recording = recording
+        preempted = [(one.core, one.retired) for one in course.fired if one.preempting and one.core >= 0]
+        self._calls = calls_before(recording, self.program, preempted)
+        self._made = MadeCalls(recording, self.program)
 
     def told(self, switches: Sequence[Switch], without: Sequence[str]) -> list[Told]:
         """Those of `switches` that took place, in this order. without: see `Told`, of each preemption."""
         found, ends = [], list(without)
-        preempted = [(one.core, one.retired) for one in self._course.fired if one.preempting]
-        calls = calls_before(self._recording, self.program, (one for one in preempted if one[0] >= 0))
         for one in self._course.fired:
             switch = switches[one.number]
             number = self.stay(one.core, one.retired)
@@ -111,14 +111,10 @@ class Teller:
                     ends.pop(0) if one.preempting and ends else "",
                     one.core >= 0,
                     self._decisive(done, between, following),
-                    calls.get((one.core, one.retired), "") if one.preempting else "",
+                    self._calls.get((one.core, one.retired), "") if one.preempting else "",
                 )
             )  # fmt: skip
         return found
-
-    @cached_property
-    def _made(self) -> MadeCalls:
-        return MadeCalls(self._recording, self.program)
 
     def _called(self, who: int, number: int, preempting: bool) -> str:
         """In words, the system calls of another thread until this one, which was preempted, goes on. number:
