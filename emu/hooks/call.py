@@ -73,15 +73,15 @@ def replay_call(core, count):
 
 @hook(BLOCK_HOOK)
 def on_counted_call(handle, address, size, user):
-    """Before a system call: a shared event, before which a slice can end."""
+    """Before a system call: a shared event, before which a slice can end, as it does before an access."""
     core = core_at(user)
     if core.entered == _ZERO or core.stop_reason == np.uint64(STOP_MISPLACED):
         return
     machine = machine_at(core.machine)
-    if machine.watched == _ZERO:
+    if machine.watched == _ZERO or machine.power != _ZERO:
         return
     count = core.count + position_of(core, address)
-    if event_is_due(core, machine, count):
+    if event_is_due(core, machine, count) or (core.exact != _ZERO and count >= core.stop_at):
         core.stop_at = count
         core.stop_pc = address
         core.undo_size = _ZERO

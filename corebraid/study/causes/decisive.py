@@ -42,12 +42,13 @@ class Decisive:
     """A preemption without which the run does not fail so. accesses: of the thread before it and after it,
     and of another in between, as far as there are any; in the reduced recording. word: the one in between.
     steps: the same in words. title: what they are, of a word with its name, where that they decide was
-    tried."""
+    tried. pcs: where system calls were made that are steps, too."""
 
     accesses: tuple[Access, ...]
     word: Access
     steps: tuple[str, ...]
     title: str = ""
+    pcs: tuple[int, ...] = ()
 
     @property
     def of_libraries(self) -> bool:

@@ -194,7 +194,7 @@ def _decided(one: Decisive, accesses: Sequence[Access]) -> Suspicion:
     places = {(access.pc, access.address) for access in one.accesses if access.reads}
     found = next((it for it in reversed(accesses) if (it.pc, it.address) in places), None)
     event, pcs = None if found is None else _name(found), tuple(access.pc for access in one.accesses)
-    return Suspicion(one.word.word, one.title, one.steps, event=event, pcs=pcs, tried=True)
+    return Suspicion(one.word.word, one.title, one.steps, event=event, pcs=pcs + one.pcs, tried=True)
 
 
 def _stopped(one: Decisive, names: Names) -> Suspicion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +21,32 @@ from recorder.replay.pause import CoreState, states_at
 
 #: A core, and its instruction count.
 Place = tuple[int, int]
+
+
+class Standing(NamedTuple):
+    """What a core stands before: a system call, by its name. pc: of the innermost frame of the program's own,
+    0 for none; where: in words."""
+
+    name: str
+    pc: int = 0
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"the system call {self.name}" + (f", from {self.where}" if self.where else "")
+
+
 #: Calls that are named, of those that others make.
 _NAMED = 3
 
 
-def calls_before(recording: Recording, program: GuestProgram, places: Iterable[Place]) -> dict[Place, str]:
-    """In words, of those of `places` at which a core stands before a system call. Raises FormatError,
-    Divergence."""
+def calls_before(
+    recording: Recording, program: GuestProgram, places: Iterable[Place]
+) -> dict[Place, Standing]:
+    """Of those of `places` at which a core stands before a system call. Raises FormatError, Divergence."""
     if not program.linux:
         return {}
     abi, decoder, code = linux_abi_of(program.isa), decoder_of(program.isa), CodeNames(program)
-    found: dict[Place, str] = {}
+    found: dict[Place, Standing] = {}
 
     def look(state: CoreState, memory: NDArray[np.uint8]) -> None:
         if decoder.disassemble(state.code, state.pc) != program.isa.system_call:
@@ -38,8 +54,8 @@ def calls_before(recording: Recording, program: GuestProgram, places: Iterable[P
         of_core = CoreMemory(memory)
         stack = stack_of("", program, program_names(program, of_core), state.registers, of_core)
         name = abi.calls.get(state.registers[abi.number] & 0xFFFFFFFF, "that is unknown")
-        own = next((one.where for one in stack.first if code.kind(one.pc) == OWN), "")
-        found[state.core, state.count] = f"the system call {name}" + (f", from {own}" if own else "")
+        own = next(((one.pc, one.where) for one in stack.first if code.kind(one.pc) == OWN), (0, ""))
+        found[state.core, state.count] = Standing(name, *own)
 
     by_core: dict[int, list[int]] = {}
     for core, count in places:

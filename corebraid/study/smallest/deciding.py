@@ -18,6 +18,7 @@ from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_
 from corebraid.study.causes.novelty import OWN
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import WORD, Access
+from corebraid.study.smallest.calls import calls_before
 from corebraid.study.smallest.narrowing import Instruction, Window, course_of
 from corebraid.study.smallest.sections import LockCalls, Sections, is_lock
 from corebraid.study.smallest.telling import Teller
@@ -52,7 +53,7 @@ def decisive_of(
     made = [one for _, one in teller.sequence]
     pair = border(between, late, made)
     if pair is None:
-        return None
+        return _by_calls(recording, teller, window, places, (early, between, late)) if fails else None
     calls = LockCalls(teller.program, data_decides=not _is_deadlock(recording))
     steps, there, title = deciding(early, pair, made, calls)
     callers = _callers(recording, teller, steps)
@@ -61,6 +62,38 @@ def decisive_of(
         title = OTHER_WAY
         said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
     return Decisive(steps, there, tuple(said), f"{teller.word(there)}: {title}")
+
+
+def _by_calls(
+    recording: Recording,
+    teller: Teller,
+    window: Window,
+    places: Sequence[tuple[int, int] | None],
+    made: tuple[Sequence[Access], Sequence[Access], Sequence[Access]],
+) -> Decisive | None:
+    """The same where a system call decides, of another thread or the next one of the thread that is stopped.
+    places: of the three borders; made: accesses there. None where there is no call, or no access before."""
+    early, between, late = made
+    _, there, here = places
+    if not early or there is None or here is None:
+        return None
+    calls = calls_before(recording, teller.program, (there, here))
+    said, pcs, done = [teller.access(early[-1], named=True)], list[int](), [early[-1]]
+    for place, who, own in ((there, window.between.who, between), (here, window.late.who, late)):
+        if (call := calls.get(place)) is not None:
+            said.append(f"{teller.who(who)} makes {call}")
+            pcs += [call.pc] if call.pc else []
+        elif own:
+            said.append(teller.access(own[0], named=True))
+            done.append(own[0])
+        else:
+            return None
+    if not calls:
+        return None
+    what = "a system call of another thread" if there in calls else "what another thread does"
+    next_one = "the thread's next system call" if here in calls else "what follows"
+    title = f"{teller.word(early[-1])}: {what} comes between its use and {next_one}"
+    return Decisive(tuple(done), early[-1], tuple(said), title, tuple(pcs))
 
 
 def _is_deadlock(recording: Recording) -> bool:

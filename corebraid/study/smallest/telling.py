@@ -111,7 +111,7 @@ class Teller:
                     ends.pop(0) if one.preempting and ends else "",
                     one.core >= 0,
                     self._decisive(done, between, following),
-                    self._calls.get((one.core, one.retired), "") if one.preempting else "",
+                    str(self._calls.get((one.core, one.retired), "")) if one.preempting else "",
                 )
             )  # fmt: skip
         return found
