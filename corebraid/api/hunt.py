@@ -203,13 +203,13 @@ def _check_reduced_place(directory: Path) -> None:
 
 def _check(runs: int, seed: int, schedule: str, learn: int | None, linux: LinuxOptions) -> None:
     from corebraid.study.attempts import COVER, MIXED
-    from emu.schedule.scheduler import make_scheduler
+    from emu.schedule.scheduler import LATE, make_scheduler
 
     if schedule not in (MIXED, COVER, "random"):
-        if not (schedule == "chaos" or schedule.startswith("pct:")):
+        if not (schedule == "chaos" or schedule.startswith(("pct:", LATE))):
             raise UsageError(
                 "a hunt has a schedule that the seed decides",
-                expected="mixed, cover, chaos, pct:D or random", found=repr(schedule),
+                expected="mixed, cover, chaos, pct:D, late:D or random", found=repr(schedule),
             )  # fmt: skip
         make_scheduler(schedule, 0, 1)
     if schedule == "random":

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: (`corebraid.study.covering`).
 MIXED, COVER = "mixed", "cover"
 _DEPTHS = (2, 3, 4)
+#: Of 'mixed', where threads wait with timeouts: which of so many runs let these come early, and with what.
+_EVERY, _LATE = 4, ("late:3", "late:5")
 
 #: Called with how many runs are over.
 Progress = Callable[[int], None]
@@ -87,13 +89,17 @@ class Ended:
         return Ended(self.runs + more.runs, self.cut + more.cut)
 
 
-def attempts(n: int, seed: int, schedule: str, *, apart: bool = False) -> Iterator[Attempt]:
+def attempts(
+    n: int, seed: int, schedule: str, *, apart: bool = False, timed: bool = False
+) -> Iterator[Attempt]:
     """The runs of a hunt. 'mixed': chaos and PCT of several depths in turn. apart: each has a seed of its own
-    for its schedule alone."""
+    for its schedule alone. timed: threads wait with timeouts; some runs let these come early."""
     for number in range(n):
         policy = schedule
         if schedule == MIXED:
             policy = "chaos" if number % 2 == 0 else f"pct:{_DEPTHS[number // 2 % len(_DEPTHS)]}"
+            if timed and number % _EVERY == _EVERY - 1:
+                policy = _LATE[number // _EVERY % len(_LATE)]
         yield (
             Attempt(number, seed, policy, seed + number) if apart else Attempt(number, seed + number, policy)
         )

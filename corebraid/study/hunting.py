@@ -65,7 +65,7 @@ def prepare(subject: Subject) -> Subject:
         calls = max(_CALLS_LEAST, _PATIENCE * learnt.calls) if subject.spec is not None else 0
         options = replace(options, limit=limit, most_calls=calls)
     options = replace(options, shared=learnt.shared)
-    return replace(subject, options=options, hidden=learnt.hidden, ends=learnt.ends)
+    return replace(subject, options=options, hidden=learnt.hidden, ends=learnt.ends, timed=learnt.timed)
 
 
 def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple[Condition, ...]) -> Run:

@@ -55,14 +55,14 @@ class Schedules:
         """Its parts."""
         return stages_of(self._runs, self._schedule, self._learn)
 
-    def of(self, stage: Stage) -> Tries | Planner:
-        """Those of a part."""
+    def of(self, stage: Stage, *, timed: bool) -> Tries | Planner:
+        """Those of a part. timed: see `attempts`."""
         if self._schedule == COVER:
             return Planner(self._runs, self._seed)
-        return partial(self._part, stage)
+        return partial(self._part, stage, timed)
 
-    def _part(self, stage: Stage, *, apart: bool) -> Iterator[Attempt]:
-        every = attempts(self._runs, self._seed, self._schedule, apart=apart)
+    def _part(self, stage: Stage, timed: bool, *, apart: bool) -> Iterator[Attempt]:
+        every = attempts(self._runs, self._seed, self._schedule, apart=apart, timed=timed)
         return islice(every, stage.first, stage.end)
 
 
@@ -84,7 +84,7 @@ def hunt_in_stages(
             check(subject)
         over = partial(_behind, progress, done.runs)
         asked = settled(conditions, ends=subject.ends)
-        run, more = hunt_in(place, subject, schedules.of(stage), asked, jobs, over)
+        run, more = hunt_in(place, subject, schedules.of(stage, timed=subject.timed), asked, jobs, over)
         done = done + more
         if run is not None:
             break

@@ -76,7 +76,7 @@ class Subject:
     """What is recorded, and how. spec: of a Linux program, None for firmware. more: facts for the manifest.
     time_limit: seconds for one run. because: what has chosen the bus of lines, where nobody named a bus.
     hidden: paths that the host has, and the guest has asked for in earlier runs and does not see. ends: in
-    all of these it has exited."""
+    all of these it has exited. timed: in one a thread has waited with a timeout, while there were others."""
 
     program: Path
     options: RecordOptions
@@ -86,6 +86,7 @@ class Subject:
     because: tuple[Option, ...] = ()
     hidden: tuple[str, ...] = ()
     ends: bool = False
+    timed: bool = False
 
 
 def subject_of(asked: Asked) -> Subject:
@@ -174,7 +175,7 @@ def learning_runs(schedule: str, learn: int | None) -> int:
     if learn is not None and not learns(schedule):
         raise UsageError(
             "this schedule does not ask which words are shared",
-            expected="pct:D, chaos or switches:LIST",
+            expected="pct:D, late:D, chaos or switches:LIST",
             found=Phrase(Option("schedule", schedule), " ", Option("learn", learn)),
             remedy="leave one of them out",
         )

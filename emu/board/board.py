@@ -330,6 +330,9 @@ class Board:
         for core in self.cores:
             self.bus.watch(core, lines)
 
+    def let_time_pass(self) -> None:
+        """Until the next timer goes off, where there are timers that nobody's running makes go off."""
+
     def shared_event(self) -> bool:
         """Count a system call. Returns whether the slice is to end before the next thing that is counted."""
         words = self.words

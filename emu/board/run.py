@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from emu.board.board import Board
 from emu.native.state import MACHINE_AT
-from emu.schedule.policy import Scheduler
+from emu.schedule.policy import TIME, Scheduler
 
 
 def run(machine: Board, scheduler: Scheduler, *, again: bool = False) -> tuple[str, int | None]:
@@ -25,10 +25,13 @@ def run(machine: Board, scheduler: Scheduler, *, again: bool = False) -> tuple[s
         if runnable := machine.runnable():
             if (ran := machine.take_stretch(runnable, sum(counts), scheduler)) is None:
                 piece = scheduler.next(runnable, counts, words[MACHINE_AT.shared], machine.tasks())
-                ran = piece.core
-                machine.turn(piece, watcher.bounded(piece.length), scheduler)
-                if scheduler.follows:
-                    _tell(machine, scheduler)
+                if piece.core == TIME:
+                    machine.let_time_pass()
+                else:
+                    ran = piece.core
+                    machine.turn(piece, watcher.bounded(piece.length), scheduler)
+                    if scheduler.follows:
+                        _tell(machine, scheduler)
         elif reason := machine.stands_still():
             return reason, None
         if reason := machine.ended():

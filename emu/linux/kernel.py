@@ -37,6 +37,8 @@ class Kernel:
         self.process, self._strict = process, strict
         self.unknown: Counter[str] = Counter()
         self.calls_made = 0
+        #: A task has waited with a timeout, while there were others.
+        self.timed = False
         self._calls = {
             n: (table[name], table[name].arity) for n, name in process.abi.calls.items() if name in table
         }
@@ -116,6 +118,7 @@ class Kernel:
         task.call = handler
         task.begin_wait(wait)
         if wait.deadline is not None:
+            self.timed |= len(self.process.tasks) > 1
             self._tickets += 1
             heapq.heappush(self._timers, (wait.deadline, self._tickets, task, wait))
         return None

@@ -190,8 +190,18 @@ class TaskBoard(Board):
                 self._load(number, following)
         self._stirred |= len(queue) > 0
 
+    def let_time_pass(self) -> None:
+        """See `Board.let_time_pass`: as if all cores had been slow."""
+        if isinstance(self.process.clock, VirtualClock):
+            self.wait_for_time()
+
+    def timed(self, who: int) -> bool:
+        """Whether a task waits with a timeout."""
+        task = self.process.tasks.get(who)
+        return task is not None and task.wait is not None and task.wait.deadline is not None
+
     def wait_for_time(self) -> bool:
-        """No core runs: jump to the next thing that happens by itself. False: there is none."""
+        """Jump to the next thing that happens by itself. False: there is none."""
         self._stirred = True
         deadline = self.kernel.next_deadline()
         if deadline is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emu.schedule.policy import Ahead, Moods, Runner, Scheduler, Slice
+from emu.schedule.policy import Ahead, Moods, Runner, Scheduler, Slice, Timed
 
 #: Instructions of a slice before.
 _LENGTH = 10_000
@@ -19,6 +19,7 @@ class Deferred(Runner):
         self._make = make
         self._policy: Scheduler | None = None
         self._met: list[int] = []
+        self._timed: Timed | None = None
         self.eager = True
         self.follows = False
 
@@ -39,6 +40,8 @@ class Deferred(Runner):
             # Whoever makes it may leave here, and come again.
             policy = self._make()
             self._policy, self._met = policy, met
+            if self._timed is not None:
+                policy.know_waits(self._timed)
             policy.take_over(before)
             self.eager, self.follows = policy.eager, policy.follows
         return self._policy.next(runnable, counts, events, who)
@@ -62,6 +65,10 @@ class Deferred(Runner):
         """The policy hears of it."""
         if self._policy is not None:
             self._policy.yielded(who)
+
+    def know_waits(self, timed: Timed) -> None:
+        """The policy will."""
+        self._timed = timed
 
     def rank(self, who: int) -> float:
         """The policy's; before, all are alike."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emu.schedule.policy import Ahead, Moods, Runner, Scheduler, Slice
+from emu.schedule.policy import Ahead, Moods, Runner, Scheduler, Slice, Timed
 
 #: How much longer slices are: what is between two of them takes longer than one of the usual length.
 LONE = 10
@@ -30,6 +30,10 @@ class Lone(Runner):
         if len(runnable) > 1 or not self._undisturbed():
             return piece
         return piece._replace(length=piece.length * self._factor)
+
+    def know_waits(self, timed: Timed) -> None:
+        """The policy does."""
+        self._policy.know_waits(timed)
 
     def ahead(self) -> Ahead | Moods | None:
         """The policy's, for as long as nothing else is under way."""

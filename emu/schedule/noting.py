@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from emu.schedule.policy import Ints, Runner, Scheduler, Slice
+from emu.schedule.policy import TIME, Ints, Runner, Scheduler, Slice, Timed
 from emu.schedule.switches import Switch
 
 
@@ -49,6 +49,10 @@ class Noting(Runner):
         self.first = names[0]
         self.policy.take_over(names)
 
+    def know_waits(self, timed: Timed) -> None:
+        """The policy does."""
+        self.policy.know_waits(timed)
+
     def yielded(self, who: int) -> None:
         """The policy hears of it."""
         self._yields = self._yields or who == self._who
@@ -63,6 +67,8 @@ class Noting(Runner):
         for core in runnable:
             self.met.setdefault(core if who is None else who[core], len(self.stays))
         piece = self.policy.next(runnable, counts, events, who)
+        if piece.core == TIME:
+            return piece
         self._piece, self._began, self._events, self._yields = piece, counts[piece.core], events, False
         self._who = piece.core if who is None else who[piece.core]
         if self.first is None:

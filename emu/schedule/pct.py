@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from emu.schedule.policy import Ints, Runner, Slice
+from emu.schedule.policy import TIME, Ints, Runner, Slice
 
 if TYPE_CHECKING:
     from emu.schedule.shared_words import SharedWords
@@ -32,11 +32,19 @@ class Pct(Runner):
     The task of the highest priority that can run runs. At a change point it falls behind all others; so does
     one that yields, and one that ran long on end, since it may be waiting for a starved task. A change point
     lies before a shared event of some task; or, where those are not counted, after a number of instructions.
+
+    late: at a change point time passes, too, and whose timeout was the next goes on: however long it is,
+    another can be slower.
     """
 
     eager = True
 
-    def __init__(self, seed: int, n_cores: int, depth: int, shared: SharedWords | None = None) -> None:
+    def __init__(
+        self, seed: int, n_cores: int, depth: int, shared: SharedWords | None = None, *, late: bool = False
+    ) -> None:
+        self._late = late
+        #: Time is to pass; the tasks that could run before it did.
+        self._passes, self._before = False, frozenset[int]()
         self._random = random.Random(f"pct/{seed}")
         order = list(range(n_cores))
         self._random.shuffle(order)
@@ -54,7 +62,7 @@ class Pct(Runner):
             # The run's length is not known: each seed guesses another order of magnitude.
             horizon = 1 << self._random.randint(*_HORIZON_BITS)
             self._changes = sorted(self._random.randrange(1, horizon) for _ in range(depth - 1))
-        self._lowest = -1
+        self._lowest, self._highest = -1, 1
         self._done = self._events = 0
         self._last: tuple[int, int, int] | None = None
         self._alone = 0
@@ -82,6 +90,12 @@ class Pct(Runner):
         self._lowest -= 1
         self._alone = 0
 
+    def _go_first(self, woken: frozenset[int]) -> None:
+        self._before = frozenset()
+        for who in sorted(woken):
+            self._highest += 1
+            self._priority[who] = self._highest
+
     def _account(self, counts: Sequence[int], events: int) -> None:
         if self._last is None:
             return
@@ -96,6 +110,7 @@ class Pct(Runner):
             self._points[who] = [number for number in points if number > made]
             self._changes = [count for count in self._changes if count > self._done]
             self._fall_behind(who)
+            self._passes = self._late
         elif self._alone >= self._patience:
             self._fall_behind(who)
 
@@ -103,6 +118,12 @@ class Pct(Runner):
         """The runnable task of highest priority, up to the next change point."""
         names = range(len(counts)) if who is None else who
         self._account(counts, events)
+        able = frozenset(names[k] for k in runnable)
+        if self._passes:
+            self._passes, self._before = False, able
+            return Slice(TIME, 0)
+        if self._before:
+            self._go_first(able - self._before)
         core = max(runnable, key=lambda k: self.rank(names[k]))
         name = names[core]
         if self._last is not None and self._last[1] != name:

@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = Sequence[int]
+#: Of a task whether it waits with a timeout.
+Timed = Callable[[int], bool]
+#: `Slice.core` of one in which nobody runs: time passes, until the next timer goes off.
+TIME = -1
 
 
 class Slice(NamedTuple):
-    """Run `core` for `length` instructions.
+    """Run `core`, or `TIME`, for `length` instructions.
 
     exact: end before the first memory access past them, even inside a block of straight-line code;
     else at the end of that block. events: end before this many shared events at the latest, 0 for any number
@@ -89,6 +93,9 @@ class Scheduler(Protocol):
     def take_over(self, names: Sequence[int]) -> None:
         """Before the first slice: these tasks have run under another policy."""
 
+    def know_waits(self, timed: Timed) -> None:
+        """Before the first slice: how it gets to know who waits with a timeout."""
+
 
 class Runner:
     """What a policy does that knows no tasks, only cores."""
@@ -118,3 +125,6 @@ class Runner:
 
     def take_over(self, names: Sequence[int]) -> None:
         """Whoever comes is welcome."""
+
+    def know_waits(self, timed: Timed) -> None:
+        """It makes no difference."""

@@ -30,6 +30,8 @@ __all__ = [
 DEFAULT_SLICE = 10_000
 #: Most bytes of a schedule file, and most digits of a number in it.
 _MOST_BYTES, _MOST_DIGITS = 64 << 20, 20
+#: What the name of PCT begins with where time passes at its change points.
+LATE = "late:"
 #: Random slices that are drawn at once, and 32-bit words for each.
 _DRAWN, _WORDS = 128, 3
 
@@ -139,7 +141,7 @@ def _unreadable(path: Path, expected: str | None, found: str) -> UsageError:
         expected=expected,
         found=found,
         where=str(path),
-        remedy="name round-robin, random, chaos, pct:D or a readable file",
+        remedy="name round-robin, random, chaos, pct:D, late:D or a readable file",
     )
 
 
@@ -190,27 +192,26 @@ def is_drawn(policy: str) -> bool:
 
 def learns(policy: str) -> bool:
     """Whether the policy wants to know which words are shared (`recorder.capture.learning`)."""
-    return policy == "chaos" or policy.startswith(("pct:", PREFIX))
+    return policy == "chaos" or policy.startswith(("pct:", LATE, PREFIX))
 
 
 def make_scheduler(
     policy: str, seed: int, n_cores: int, longest: int = DEFAULT_SLICE, shared: SharedWords | None = None
 ) -> Scheduler:
-    """From 'round-robin', 'random', 'chaos', 'pct:D', 'switches:...' or the path of a schedule file. shared:
-    what is known of shared events, which are counted then. Raises UsageError."""
+    """From 'round-robin', 'random', 'chaos', 'pct:D', 'late:D', 'switches:...' or the path of a schedule
+    file. shared: what is known of shared events, which are counted then. Raises UsageError."""
     if policy == "round-robin":
         return RoundRobin(longest)
     if policy == "random":
         return RandomSlices(seed, longest)
     if policy == "chaos":
         return Chaos(seed, shared)
-    if policy.startswith("pct:"):
-        depth = policy[4:]
+    if policy.startswith(("pct:", LATE)):
+        name, _, depth = policy.partition(":")
         if not _is_number(depth) or not 1 <= int(depth) <= 1000:
-            raise UsageError(
-                "PCT's depth is a number of 1 to 1000", found=repr(depth), remedy="write pct:3, for example"
-            )
-        return Pct(seed, n_cores, int(depth), shared)
+            remedy = f"write {name}:3, for example"
+            raise UsageError("PCT's depth is a number of 1 to 1000", found=repr(depth), remedy=remedy)
+        return Pct(seed, n_cores, int(depth), shared, late=name == "late")
     if policy.startswith(PREFIX):
         return Switches(switches_of(policy))
     return Explicit(read_schedule(Path(policy), n_cores))

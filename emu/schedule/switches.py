@@ -10,13 +10,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from corebraid.base.errors import UsageError
-from emu.schedule.policy import Ints, Runner, Scheduler, Slice
+from emu.schedule.policy import TIME, Ints, Runner, Scheduler, Slice, Timed
 
 #: What the name of such a schedule begins with, and the name of an empty list.
 PREFIX, _NONE = "switches:", "none"
 _SWITCH = re.compile(r"([0-9]{1,10})@(i?)([0-9]{1,18})=([0-9]{1,10})")
 #: Instructions after which a task that others could run beside is taken to wait for one of them: it spins.
 PATIENCE = 200_000
+#: Timers that go off until a task's timeout does, at most.
+_MOST_TIMERS = 64
 #: More than a task's number.
 _ALL, _WANTED = 1 << 40, 1 << 50
 
@@ -39,13 +41,14 @@ class Switch(NamedTuple):
 
 class Fired(NamedTuple):
     """A switch that took place. number: in its list. core, retired: where its task had come to. to: who went
-    on. preempting: its task could have gone on."""
+    on. preempting: its task could have gone on. late: time passed, until the timeout of who went on."""
 
     number: int
     core: int
     retired: int
     to: int
     preempting: bool
+    late: bool = False
 
 
 def schedule_of(switches: Iterable[Switch]) -> str:
@@ -77,7 +80,8 @@ class Switches(Runner):
     when a task has run for `patience` instructions, though others could.
 
     Of a task one switch after the other is looked at, in the order of the list. Where the next task of one
-    that is due cannot run another does, whose turn it is; where no other can the switch is passed over.
+    that is due cannot run another does, whose turn it is; where no other can the switch is passed over. One
+    that waits with a timeout can: time passes until then.
     """
 
     eager = True
@@ -98,6 +102,9 @@ class Switches(Runner):
         self._wanted: int | None = None
         self._hops: list[tuple[int, int]] = []
         self._at, self._able, self._yields, self._weary = (-1, 0), False, False, False
+        #: Who waits with a timeout; timers that have gone off for the one that is wanted.
+        self._timed: Timed = _nobody
+        self._timers = 0
         #: What took place, in order, and how often a task was taken to spin.
         self.fired: list[Fired] = []
         self.impatient = 0
@@ -106,6 +113,10 @@ class Switches(Runner):
         """The first goes on: it has made the others."""
         self._last, self._able = names[0], True
         self._wanted, self._hops = self._follow(names[0])
+
+    def know_waits(self, timed: Timed) -> None:
+        """A switch can be to such a task."""
+        self._timed = timed
 
     def yielded(self, who: int) -> None:
         """It is not its turn any more."""
@@ -123,6 +134,8 @@ class Switches(Runner):
             self._events = events
         names = range(len(counts)) if who is None else who
         able = {names[k]: k for k in runnable}
+        if self._waits_for_time(able):
+            return Slice(TIME, 0)
         name = self._choose(able)
         if name != self._last:
             self._alone = 0
@@ -130,10 +143,18 @@ class Switches(Runner):
         self._last, self._core, self._began = name, core, counts[core]
         return self._slice(name, core)
 
+    def _waits_for_time(self, able: dict[int, int]) -> bool:
+        """Whether who is wanted waits for a timeout, which can come."""
+        wanted = self._wanted
+        if wanted is None or wanted in able or not self._hops or not self._timed(wanted):
+            return False
+        self._timers += 1
+        return self._timers <= _MOST_TIMERS
+
     def _choose(self, able: dict[int, int]) -> int:
         """Who runs. able: tasks that can, with their cores."""
         before, hops, wanted = self._last, self._hops, self._wanted
-        self._hops = []
+        late, self._timers, self._hops = self._timers > 0 and wanted in able, 0, []
         if wanted is None or wanted not in able:
             leaves = bool(hops) or self._weary or not self._able
             others = [name for name in able if name != before] if leaves else []
@@ -141,7 +162,8 @@ class Switches(Runner):
             hops = [*hops[:-1], (hops[-1][0], wanted)] if hops and others else []
         wanted, more = self._follow(wanted, able)
         for place, (number, to) in enumerate([*hops, *more]):
-            self.fired.append(Fired(number, *self._at, to, self._able and not place and wanted != before))
+            preempting = self._able and not place and wanted != before
+            self.fired.append(Fired(number, *self._at, to, preempting, late and not place))
         if self._weary and wanted != before and not hops:
             self.impatient += 1
         self._wanted = wanted
@@ -200,6 +222,10 @@ class Switches(Runner):
                 self._alone = 0
         else:
             self._wanted = wanted
+
+
+def _nobody(_: int) -> bool:
+    return False
 
 
 def missed_by(policy: Scheduler) -> tuple[Switch, ...]:

@@ -56,7 +56,7 @@ Living = Callable[[int], tuple[int, list[Life]]]
 class Learnt:
     """shared: the words. instructions, calls: of the longest run, calls of the system; whole: all came to
     their ends; ends: by exiting. hidden: paths that the host has, and the guest asked for and does not
-    see."""
+    see. timed: a thread has waited with a timeout, while there were others."""
 
     shared: SharedWords
     instructions: int
@@ -64,6 +64,7 @@ class Learnt:
     hidden: tuple[str, ...] = ()
     calls: int = 0
     ends: bool = False
+    timed: bool = False
 
 
 class StopRecording(Exception):

@@ -86,6 +86,7 @@ class LinuxCapture(BaseCapture):
                 core.let_calls_wait()
         if options.shared is not None and options.steps is None:
             self.machine.count_calls()
+        self._scheduler.know_waits(self.machine.timed)
         if learns(options.schedule):
             self.machine.queue.rank = self._scheduler.rank
         self.guest = boot(self.machine, abi, spec, output, error, self._drain_agents)
@@ -266,8 +267,10 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
     spec = replace(spec, root=replace(spec.root, binds=binds, keep_writes=None))
 
     hidden: dict[str, None] = {}
+    timed = False
 
     def run(number: int) -> tuple[Learner, Outcome]:
+        nonlocal timed
         learner = Learner()
         with learning_place() as directory:
             chosen = learning_options(options, number)
@@ -278,9 +281,11 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
             with closing(capture), capture.writer:
                 outcome = capture.run(learner.enough)
                 hidden.update(dict.fromkeys(capture.guest.filesystem.absent.hidden()))
+                timed |= capture.guest.kernel.timed
                 return learner, outcome
 
-    return replace(learnt(map(run, range(options.learning))), hidden=tuple(hidden))
+    found = learnt(map(run, range(options.learning)))
+    return replace(found, hidden=tuple(hidden), timed=timed)
 
 
 def record_linux(

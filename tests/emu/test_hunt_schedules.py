@@ -14,6 +14,7 @@ from emu.linux.tasks.run_queue import RunQueue
 from emu.linux.tasks.task import State
 from emu.schedule.chaos import Chaos
 from emu.schedule.pct import Pct
+from emu.schedule.policy import TIME
 from emu.schedule.shared_words import SHARED_EVENT, SharedWords
 
 
@@ -215,3 +216,48 @@ def test_equal_ranks_take_turns() -> None:
     queue.put(task(2))
     assert not queue.must_yield(0, 1)
     assert queue.must_yield(0, 20_000)
+
+
+class Sleeper:
+    """Task 9 waits with a timeout while 7 and 8 make events; nobody else can wait."""
+
+    def __init__(self, policy: Pct) -> None:
+        self.policy, self.awake, self.timers = policy, False, 0
+        self.left, self.counts, self.events = {7: 11, 8: 11, 9: 2}, [0, 0, 0], 0
+        self.ran: list[int] = []
+
+    def run(self) -> list[int]:
+        """Who ran, slice by slice, until 7 and 8 have made their events."""
+        names = [7, 8, 9]
+        while self.left[7] or self.left[8]:
+            able = [k for k, who in enumerate(names) if self.left[who] and (who != 9 or self.awake)]
+            piece = self.policy.next(able, self.counts, self.events, names)
+            if piece.core == TIME:
+                self.timers += 1
+                self.awake = True
+                self.ran.append(TIME)
+                continue
+            assert piece.core in able
+            who = names[piece.core]
+            n = min(piece.events or self.left[who], self.left[who])
+            self.left[who] -= n
+            self.events += n
+            self.counts[piece.core] += 10 * n
+            self.ran.append(who)
+        return self.ran
+
+
+def test_late_lets_time_pass_at_its_change_points_and_the_woken_go_on() -> None:
+    rang = 0
+    for seed in range(40):
+        guest = Sleeper(Pct(seed, 3, 3, loop_and_end(10), late=True))
+        ran = guest.run()
+        rang += guest.timers > 0
+        assert guest.timers <= 2
+        if TIME in ran:
+            assert ran[ran.index(TIME) + 1] == 9
+        plain = Sleeper(Pct(seed, 3, 3, loop_and_end(10)))
+        assert TIME not in plain.run()
+        # Up to there it is the same schedule.
+        assert plain.ran[: ran.index(TIME)] == ran[: ran.index(TIME)] if TIME in ran else plain.ran == ran
+    assert rang > 20

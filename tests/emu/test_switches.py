@@ -8,20 +8,23 @@ import pytest
 
 from corebraid.base.errors import UsageError
 from emu.schedule.noting import Noting, Stay, merged, switches_between
-from emu.schedule.policy import Ints, Runner, Slice
+from emu.schedule.policy import TIME, Ints, Runner, Slice
 from emu.schedule.switches import Switch, Switches, missed_by, schedule_of, switches_of
 
 
 class Twin:
     """A machine in which a task makes a shared event at every tenth instruction, and stops by itself after
     some of its events until another one has run. tasks: of each how many events it makes. yields: events
-    that are calls by which it leaves it to others to go on."""
+    that are calls by which it leaves it to others to go on. sleeps: of each after which of its events it waits
+    until so many timers have gone off."""
 
     def __init__(
         self, scheduler: Runner, tasks: dict[int, int], stops: dict[int, set[int]],
-        yields: dict[int, set[int]] | None = None,
+        yields: dict[int, set[int]] | None = None, sleeps: dict[int, tuple[int, int]] | None = None,
     ) -> None:  # fmt: skip
         self.scheduler, self.tasks, self.stops, self.yields = scheduler, tasks, stops, yields or {}
+        self.sleeps, self.asleep, self.timers = sleeps or {}, dict[int, int](), 0
+        scheduler.know_waits(lambda who: who in self.asleep)
         self.who = list(tasks)
         self.counts = [0] * len(tasks)
         self.done = dict.fromkeys(tasks, 0)
@@ -31,12 +34,16 @@ class Twin:
         self.order: list[int] = []
 
     def _runnable(self) -> list[int]:
-        return [k for k, who in enumerate(self.who) if self.done[who] < self.tasks[who] and who != self.waits]
+        able = [who for who in self.who if self.done[who] < self.tasks[who] and who not in self.asleep]
+        return [self.who.index(who) for who in able if who != self.waits]
 
     def run(self) -> list[int]:
         """Who made each event."""
         while runnable := (self._runnable() or self._woken()):
             piece = self.scheduler.next(runnable, self.counts, self.events, self.who)
+            if piece.core == TIME:
+                self._ring()
+                continue
             assert piece.core in runnable
             waits = self.waits
             who, self.waits = self.who[piece.core], -1
@@ -54,6 +61,11 @@ class Twin:
                 self._make(piece.core, who)
                 self.events += 1
                 return True
+            if self.sleeps.get(who, (0, 0))[0] == self.done[who] + 1:
+                self._make(piece.core, who)
+                self.events += 1
+                self.asleep[who] = self.sleeps[who][1]
+                return False
             if self.done[who] + 1 in self.yields.get(who, ()):
                 self._make(piece.core, who)
                 self.events += 1
@@ -76,8 +88,14 @@ class Twin:
         self.counts[core] += 10
         self.order.append(who)
 
+    def _ring(self) -> None:
+        self.timers += 1
+        self.asleep = {who: left - 1 for who, left in self.asleep.items() if left > 1}
+
     def _woken(self) -> list[int]:
         self.waits = -1
+        while not self._runnable() and self.asleep:
+            self._ring()
         return self._runnable()
 
 
@@ -163,6 +181,25 @@ def test_one_that_yields_may_go_on_itself() -> None:
     tasks, yields = {1: 5, 2: 2}, {1: {2}}
     assert Twin(Switches([]), tasks, {}, yields).run() == [1, 1, 2, 2, 1, 1, 1]
     assert Twin(Switches(switches_of("switches:1@2=1")), tasks, {}, yields).run() == [1, 1, 1, 1, 1, 2, 2]
+
+
+def test_a_switch_to_one_that_waits_with_a_timeout_lets_time_pass() -> None:
+    tasks = {1: 4, 2: 4}
+    twin = Twin(policy := Switches(switches_of("switches:2@3=1")), tasks, {}, sleeps={1: (2, 3)})
+    assert twin.run() == [1, 1, 2, 2, 1, 1, 2, 2]
+    assert twin.timers == 3
+    assert [(one.to, one.preempting, one.late) for one in policy.fired] == [(1, True, True)]
+    # One that waits for something else is passed over.
+    twin = Twin(policy := Switches(switches_of("switches:2@3=1")), tasks, {}, sleeps={1: (2, 3)})
+    policy.know_waits(lambda _: False)
+    assert twin.run() == [1, 1, 2, 2, 2, 2, 1, 1]
+    assert policy.fired == []
+
+
+def test_who_is_not_woken_by_many_timers_is_passed_over() -> None:
+    twin = Twin(Switches(switches_of("switches:2@3=1")), {1: 4, 2: 4}, {}, sleeps={1: (2, 1000)})
+    assert [who for who in twin.run() if who == 2] == [2, 2, 2, 2]
+    assert twin.timers > 999
 
 
 def test_a_list_stops_before_the_event_that_was_counted_and_has_not_happened() -> None:

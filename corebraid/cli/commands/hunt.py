@@ -78,7 +78,8 @@ _OWN = (
     default=MIXED,
     show_default=True,
     metavar="POLICY",
-    help="chaos, pct:D, random, or mixed: chaos and pct:2 to pct:4 in turn; cover: every second run tries an "
+    help="chaos, pct:D, late:D, random, or mixed: chaos and pct:2 to pct:4 in turn (late:3 and late:5, too, "
+    "where threads wait with timeouts); cover: every second run tries an "
     "order of two accesses that no run before it has shown (Linux programs).",
 )
 @click.option(

@@ -58,8 +58,8 @@ _MOST_MISSED = 4
     show_default=True,
     metavar="POLICY",
     help="round-robin, random, chaos, pct:D (priorities with D-1 change points; both find bugs), "
-    "switches:LIST (a thread runs until it stops by itself, or until one of these: docs/hunt.md), or a file "
-    "with lines 'CORE INSTRUCTIONS'.",
+    "late:D (the same; at a change point the next timeout is over), switches:LIST (a thread runs until it "
+    "stops by itself, or until one of these: docs/hunt.md), or a file with lines 'CORE INSTRUCTIONS'.",
 )
 @click.option(
     "--schedule-seed",

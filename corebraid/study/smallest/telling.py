@@ -35,7 +35,8 @@ class Told:
     another did meanwhile to a word of the accesses around it, or the system calls that others made,
     following: the thread's next one; '' where there is none. without: how the run ends without it, '' where
     that was not run. begun: something had run before. decides: the preemption, where there is an access of
-    another that comes between. call: the system call before which the thread stands."""
+    another that comes between. call: the system call before which the thread stands. late: time passed
+    until the timeout of who went on."""
 
     switch: str
     preempting: bool
@@ -48,6 +49,7 @@ class Told:
     begun: bool = True
     decides: Decisive | None = None
     call: str = ""
+    late: bool = False
 
     def lines(self) -> list[str]:
         """For people."""
@@ -60,7 +62,7 @@ class Told:
             ("without it", self.without),
         )
         return [
-            f"{self.who} is stopped, {self.to} goes on",
+            f"{self.who} is stopped, {self.to} goes on" + (" when its timeout is over" if self.late else ""),
             *(
                 f"  {name if not k else '':<10}  {line}"
                 for name, said in rows
@@ -79,6 +81,7 @@ class Told:
             "between": self.between or None,
             "following": self.following or None,
             "call": self.call or None,
+            "timeout": self.late,
             "without": self.without or None,
         }
 
@@ -112,6 +115,7 @@ class Teller:
                     one.core >= 0,
                     self._decisive(done, between, following),
                     str(self._calls.get((one.core, one.retired), "")) if one.preempting else "",
+                    one.late,
                 )
             )  # fmt: skip
         return found

@@ -1,0 +1,104 @@
+"""Schedules in which timeouts are over while others could still run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_factory import run
+from stack_factory import compiled, needs_gcc
+
+import corebraid
+from corebraid.study.attempts import attempts
+
+#: Who has given up waits no more, but what it was given meanwhile is lost (RIGHT: it looks).
+GRANTED = """
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int waits, granted, taken, left = 1;
+static void *waiter(void *arg) {
+    struct timespec until;
+    int code = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 2;
+    pthread_mutex_lock(&lock);
+    waits = 1;
+    while (!granted && code != ETIMEDOUT)
+        code = pthread_cond_timedwait(&changed, &lock, &until);
+    waits = 0;
+    if (code != ETIMEDOUT || (RIGHT && granted))
+        taken = 1;
+    pthread_mutex_unlock(&lock);
+    return arg;
+}
+static void *giver(void *arg) {
+    pthread_mutex_lock(&lock);
+    if (waits) {
+        left--;
+        granted = 1;
+        pthread_cond_signal(&changed);
+    }
+    pthread_mutex_unlock(&lock);
+    return arg;
+}
+int main(void) {
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, waiter, 0);
+    pthread_create(&threads[1], 0, giver, 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+    printf("%d left, %d taken\\n", left, taken);
+    return left + taken != 1;
+}
+"""
+
+
+@needs_gcc
+@pytest.mark.parametrize("seed", [0, pytest.param(100, marks=pytest.mark.soak)])
+def test_what_is_given_to_one_whose_time_is_over_is_found(tmp_path: Path, seed: int) -> None:
+    program = compiled(tmp_path, "granted.c", GRANTED, "-O1", "-DRIGHT=0")
+    found = corebraid.hunt(program, tmp_path / "rec", jobs=1, seed=seed, reduce_time=60.0, explain=False)
+    assert found.finding is not None
+    assert found.finding.run.attempt.schedule in ("late:3", "late:5")
+    reduction = found.finding.reduction
+    assert reduction is not None
+    late = [one for one in reduction.told if one.late]
+    assert late
+    assert late[-1].lines()[0].endswith("goes on when its timeout is over")
+    again = tmp_path / "again"
+    recorded = corebraid.record(
+        program,
+        again,
+        schedule=reduction.tried.schedule,
+        schedule_seed=reduction.tried.schedule_seed,
+        seed=seed,
+    )
+    assert recorded.manifest.end is not None
+    assert recorded.manifest.end.exit_code == 1
+    for core in range(4):
+        assert run("replay", again, "--core", core).code == 0
+
+
+@needs_gcc
+@pytest.mark.soak
+def test_no_other_schedule_has_it(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "granted.c", GRANTED, "-O1", "-DRIGHT=0")
+    for schedule in ("chaos", "pct:5"):
+        assert corebraid.hunt(program, tmp_path / "rec", jobs=1, runs=60, schedule=schedule).finding is None
+
+
+@needs_gcc
+def test_one_that_looks_is_right(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "granted.c", GRANTED, "-O1", "-DRIGHT=1")
+    assert corebraid.hunt(program, tmp_path / "rec", jobs=1, runs=60, schedule="late:5").finding is None
+
+
+def test_which_runs_of_a_hunt_let_timeouts_come_early() -> None:
+    names = [one.schedule for one in attempts(16, 0, "mixed", timed=True)]
+    assert [name for name in names if name.startswith("late:")] == ["late:3", "late:5", "late:3", "late:5"]
+    assert not any(one.schedule.startswith("late:") for one in attempts(16, 0, "mixed"))
+    assert {one.schedule for one in attempts(16, 0, "chaos", timed=True)} == {"chaos"}
