@@ -15,7 +15,7 @@ from emu.schedule.switches import Switch, Switches, missed_by, schedule_of, swit
 class Twin:
     """A machine in which a task makes a shared event at every tenth instruction, and stops by itself after
     some of its events until another one has run. tasks: of each how many events it makes. yields: events
-    that are calls by which it leaves it to others to go on. sleeps: of each after which of its events it waits
+    that are calls by which it leaves it to others to go on. sleeps: of each after which event it waits
     until so many timers have gone off."""
 
     def __init__(
