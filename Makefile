@@ -57,7 +57,7 @@ CHECKED_APART :=
 LATE := tests/project tests/corebraid
 FORKING := $(wildcard tests/corebraid/test_exhaustive*.py tests/corebraid/study/test_exhaustive*.py) \
   tests/corebraid/test_hunt_cli.py tests/corebraid/test_forked_runs.py tests/corebraid/study/test_runs_again.py tests/corebraid/study/smallest \
-  tests/corebraid/study/causes tests/corebraid/study/covering tests/corebraid/study/test_before_calls.py tests/corebraid/study/test_timeouts.py
+  tests/corebraid/study/causes tests/corebraid/study/covering tests/corebraid/study/test_before_calls.py tests/corebraid/study/test_own_handlers.py tests/corebraid/study/test_timeouts.py
 test: $(READY)
 	@$(MAKE) --no-print-directory -j2 -O lint warm
 	$(BIN)/python -m pytest -n 2 --dist worksteal \

@@ -21,7 +21,7 @@ from recorder.files.evidence_names import (
     parse_names,
     settled,
 )
-from recorder.files.json_fields import MOST_TEXT
+from recorder.files.manifest import MOST_SCHEDULE
 
 if TYPE_CHECKING:
     from emu.linux.boot import GuestSpec
@@ -130,10 +130,10 @@ def _options(asked: Asked) -> RecordOptions:
     if learns(asked.schedule):
         # Before anything is learnt for it.
         make_scheduler(asked.schedule, 0, 1)
-    if len(asked.schedule) > MOST_TEXT:
+    if len(asked.schedule) > MOST_SCHEDULE:
         raise UsageError(
             "a schedule that a recording cannot name",
-            expected=f"at most {MOST_TEXT} characters",
+            expected=f"at most {MOST_SCHEDULE} characters",
             found=f"{len(asked.schedule)}",
             remedy="list fewer switches",
         )

@@ -39,6 +39,10 @@ from emu.schedule.shared_words import SharedWords
 from emu.schedule.stepped import Stepped
 from isa.table import Isa
 
+#: Of a signal's handler: how far above where it began the stack pointer is when it asks to return, and how
+#: far below it can be while it runs, at most.
+_RETURNING, _MOST_STACK = 64, 8 << 20
+
 
 class TaskBoard(Board):
     """Cores and tasks. Nothing of the guest runs before `boot`."""
@@ -199,6 +203,16 @@ class TaskBoard(Board):
         """Whether a task waits with a timeout."""
         task = self.process.tasks.get(who)
         return task is not None and task.wait is not None and task.wait.deadline is not None
+
+    def handles_signal(self, number: int) -> bool:
+        """Whether the core's task runs a signal's handler. Those that were left by a jump are forgotten."""
+        task = self.queue.current[number]
+        frames = task.signals.frames if task is not None else []
+        if frames:
+            pointer = self.cores[number].read_register(self.isa.stack_pointer)
+            while frames and not 0 <= frames[-1] + _RETURNING - pointer <= _MOST_STACK:
+                frames.pop()
+        return bool(frames)
 
     def wait_for_time(self) -> bool:
         """Jump to the next thing that happens by itself. False: there is none."""

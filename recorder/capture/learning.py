@@ -35,11 +35,13 @@ _NO_WORD = (1 << 64) - 1
 
 @dataclass
 class Life:
-    """A task: who made it (0: nobody), the stack pointer that it began with, the turns in which it lived."""
+    """A task: who made it (0: nobody), the stack pointer that it began with, the turns in which it lived. of:
+    the task that it interrupts, where it is that one's signal handlers: when they run others decide."""
 
     who: int
     parent: int = 0
     stack: int = 0
+    of: int = 0
     born: int = 0
     last: int = 0
 
@@ -50,6 +52,13 @@ class Life:
 
 #: Of a core: the task that runs on it, and all that live.
 Living = Callable[[int], tuple[int, list[Life]]]
+#: More than a task's number: that of a task's handlers is so much more.
+_HANDLERS = 1 << 40
+
+
+def handlers_of(life: Life) -> Life:
+    """The signal handlers of a task, as one that runs in its place."""
+    return Life(_HANDLERS + life.who, stack=life.stack, of=life.who)
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ class Learner:
         for life in living:
             known = self._lives.setdefault(life.who, life)
             known.born, known.last = known.born or self._turn, self._turn
-        if who < 0 or (self.tasks is not None and len(living) < 2):
+        if who < 0 or (self.tasks is not None and sum(not life.of for life in living) < 2):
             return
         data = rows[(rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0]
         if not len(data):
@@ -154,7 +163,7 @@ class Learner:
         piece = np.empty((len(values), 3), np.uint64)
         piece[:, 0], piece[:, 1], piece[:, 2] = values, who, self._turn
         self._pieces.append(piece)
-        self._turns.append((who, np.stack([first, last, data["count"], data["pc"]], axis=1)))
+        self._turns.append((who % _HANDLERS, np.stack([first, last, data["count"], data["pc"]], axis=1)))
 
     def call(self, who: int, number: int) -> None:
         """A task makes a system call while there are several tasks."""
@@ -233,7 +242,7 @@ class Learner:
             self._unordered(writes[one.who], one, other) and self._unordered(uses[other.who], other, one)
             for one in lives
             for other in lives
-            if one is not other and not _same_stack(one, other, address)
+            if one is not other and not (_same_stack(one, other, address) or _own_stack(one, other, address))
         )
 
     def _unordered(self, turns: NDArray[np.uint64], of: Life, other: Life) -> bool:
@@ -248,6 +257,11 @@ def _same_stack(one: Life, other: Life, address: int) -> bool:
     """Whether the address is on a stack that one had after the other."""
     apart = one.last < other.born or other.last < one.born
     return apart and one.on_stack(address) and other.on_stack(address)
+
+
+def _own_stack(one: Life, other: Life, address: int) -> bool:
+    """Whether the address is on the stack of a task, and the other one is its handlers."""
+    return (one.of == other.who or other.of == one.who) and one.on_stack(address)
 
 
 def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:

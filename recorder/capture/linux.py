@@ -31,6 +31,7 @@ from recorder.capture.learning import (
     Learnt,
     Life,
     StopRecording,
+    handlers_of,
     ignore_output,
     learning_options,
     learning_place,
@@ -126,6 +127,9 @@ class LinuxCapture(BaseCapture):
         """The task on a core, and all that live."""
         task = self.machine.queue.current[number]
         lives = [Life(t.tid, t.parent, t.stack) for t in self.guest.process.tasks.values()]
+        if task is not None and self.machine.handles_signal(number):
+            lives.append(handlers_of(Life(task.tid, stack=task.stack)))
+            return lives[-1].who, lives
         return (0 if task is None else task.tid), lives
 
     def _note_agents(self) -> None:

@@ -90,9 +90,9 @@ class Fields:
                 raise self.error(key, f"lists of {width} integers", row)
         return tuple(tuple(self._integer(key, item, 0, MOST_INTEGER) for item in row) for row in value)
 
-    def text(self, key: str, pattern: str = ".*") -> str:
-        """A string of printable characters that matches `pattern` as a whole."""
-        return self._text(key, self.take(key), pattern)
+    def text(self, key: str, pattern: str = ".*", most: int = MOST_TEXT) -> str:
+        """A string of at most so many printable characters that matches `pattern` as a whole."""
+        return self._text(key, self.take(key), pattern, most)
 
     def texts(self, key: str, most: int) -> tuple[str, ...]:
         """A list of at most `most` printable strings."""
@@ -140,9 +140,9 @@ class Fields:
             raise self.error(key, f"an integer from {low} to {high}", value)
         return value
 
-    def _text(self, key: str, value: object, pattern: str) -> str:
-        if not isinstance(value, str) or len(value) > MOST_TEXT or not value.isprintable():
-            raise self.error(key, f"at most {MOST_TEXT} printable characters", value)
+    def _text(self, key: str, value: object, pattern: str, most: int = MOST_TEXT) -> str:
+        if not isinstance(value, str) or len(value) > most or not value.isprintable():
+            raise self.error(key, f"at most {most} printable characters", value)
         if not re.fullmatch(pattern, value):
             raise self.error(key, f"text of the form {pattern}", value)
         return value

@@ -37,6 +37,8 @@ SLICES_FOUND = "slices.found"
 #: Of a ring that is not finished: its intervals (docs/format.md, section 15).
 INTERVALS = "intervals"
 MAX_CORES = 64
+#: Characters of a schedule, of a list of switches some thousand; and of one that is tried and not kept.
+MOST_SCHEDULE, _MOST_TRIED = 1 << 16, 1 << 24
 #: Bytes of a line at most, where the bus does not move pages.
 _MOST_LINE = 256
 #: Stores that a core's store buffer holds at most.
@@ -304,7 +306,7 @@ def _parse(fields: Fields, path: Path) -> Manifest:
         line=line,
         cache=fields.text("cache", "unbounded|[0-9]+[kKmM]?:[0-9]+:[0-9]+"),
         seed=fields.integer("seed"),
-        schedule=fields.text("schedule", ".+"),
+        schedule=fields.text("schedule", ".+", _MOST_TRIED),
         model=fields.text("model", "sc|tso"),
         strata=fields.text("strata", f"none|{_SCHEME}(,{_SCHEME}){{0,2}}"),
         agents=fields.texts("agents", MAX_CORES),

@@ -77,6 +77,8 @@ def _by_calls(
     _, there, here = places
     if not early or there is None or here is None:
         return None
+    # A signal's handler comes first.
+    late = late or list(islice(_from(teller, window.late.who, here), 1))
     calls = calls_before(recording, teller.program, (there, here))
     said, pcs, done = [teller.access(early[-1], named=True)], list[int](), [early[-1]]
     for place, who, own in ((there, window.between.who, between), (here, window.late.who, late)):
@@ -190,6 +192,13 @@ def _words_at(recording: Recording, core: int, count: int) -> set[int]:
 
 def _at(teller: Teller, core: int, count: int) -> list[Access]:
     return [one for _, one in teller.sequence if (one.core, one.retired) == (core, count)]
+
+
+def _from(teller: Teller, who: int, place: tuple[int, int]) -> Iterator[Access]:
+    """The accesses of a thread on a core from a place on."""
+    core, count = place
+    made = (one for _, one in teller.sequence)
+    return (one for one in made if one.who == who and one.core == core and one.retired >= count)
 
 
 def _of(who: int, made: Iterable[Access]) -> Iterator[Access]:

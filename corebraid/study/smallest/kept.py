@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
@@ -26,11 +26,14 @@ from corebraid.study.smallest.trials import OutOfTimeError, Trials, noted
 from corebraid.study.smallest.turned import passes, turned
 from corebraid.study.smallest.ways import Way, ended_how
 from emu.schedule.switches import schedule_of
+from recorder.files.manifest import MOST_SCHEDULE
 from recorder.files.reader import Recording
 
 #: Of the time for runs, the part in which it is tried which accesses decide; preemptions of which that is
 #: told.
 _FOR_BORDERS, _MOST_DECIDED = 0.4, 3
+#: Switches that are no preemptions, at the begin and the end of many, that people are shown.
+_SHOWN = 3
 
 
 def reduced_place(recording: Path) -> Path:
@@ -77,9 +80,7 @@ class Reduction:
             f"({one.runs} runs, {one.seconds:.1f} s): {how_it_ended(end).partition(';')[0]}",
             f"  {self.remark or one.claimed()}",
         ]
-        for number, told in enumerate(self.told, 1):
-            head, *more = told.lines()
-            lines += [f"  {number}. {head}", *(f"     {line}" for line in more)]
+        lines += _switch_lines(self.told)
         assert one.found.run.course is not None
         if spun := one.found.run.course.impatient:
             lines.append(
@@ -115,6 +116,22 @@ class Reduction:
             "again": said(self.again, wording),
             **({"remark": self.remark} if self.remark else {}),
         }
+
+
+def _switch_lines(switches: Sequence[Told]) -> list[str]:
+    """For people: all preemptions; of others, where many follow each other, the first and the last ones."""
+    lines = list[str]()
+    for preempting, some in groupby(enumerate(switches, 1), key=lambda one: one[1].preempting):
+        group = list(some)
+        left = len(group) - 2 * _SHOWN
+        cut = not preempting and left > 1
+        for place, (number, told) in enumerate(group):
+            if cut and place == _SHOWN:
+                lines.append(f"  ... {left:,} more where one could not go on")
+            if not cut or not _SHOWN <= place < len(group) - _SHOWN:
+                head, *more = told.lines()
+                lines += [f"  {number}. {head}", *(f"     {line}" for line in more)]
+    return lines
 
 
 def _times(n: int, what: str) -> str:
@@ -156,6 +173,9 @@ def reduction_of(
             spent = "no time is left" if interrupted or trials.left <= 0 else "no list of switches"
             return Reduction(f"{spent} that makes it fail this way again", interrupted=interrupted)
         smallest = replace(smallest, seconds=time.monotonic() - began)
+        if len(schedule_of(smallest.switches)) > MOST_SCHEDULE:
+            many = f"the list of its {len(smallest.switches):,} switches is too long for a recording"
+            return Reduction(many, interrupted=interrupted)
         kept = _kept(recording, comparison, smallest, again)
         if not smallest.all_matter or interrupted:
             return replace(kept, interrupted=interrupted)

@@ -113,6 +113,7 @@ class Reducing:
             return
         if self._take(self._wholes()) is None:
             return
+        self._take(self._bare())
         for _ in range(_ROUNDS):
             before = self._best.switches
             self._fewer(preempting=True)
@@ -148,6 +149,14 @@ class Reducing:
         by instructions, where memory is shared that is not watched, or a task stood before a system call."""
         ways = ((False, False), (True, True), (True, False))
         return [tuple(self._course.switches(by_instructions=by, able=able)) for by, able in ways]
+
+    def _bare(self) -> list[list[Switch]]:
+        """The preemptions alone; and all but where a thread that yields goes on itself. Of threads that
+        wait by yielding there are thousands of others, and each run with them takes its time."""
+        best = self._best
+        preempting = {one.number for one in best.run.course.preempting} if best.run.course else set[int]()
+        alone = [one for k, one in enumerate(best.switches) if k in preempting]
+        return [alone, [one for one in best.switches if one.who != one.to]]
 
     def _fails(self, tried: Tried) -> bool:
         return tried.way == self._way

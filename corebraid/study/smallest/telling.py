@@ -54,6 +54,8 @@ class Told:
     def lines(self) -> list[str]:
         """For people."""
         if not self.preempting:
+            if self.who == self.to:
+                return [f"{self.who} yields, and goes on itself"]
             return [f"{self.who} cannot go on: {self.to} does" if self.begun else f"{self.to} begins"]
         rows = (
             ("having", self.done or "done nothing yet that is shared"),

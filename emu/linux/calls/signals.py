@@ -156,6 +156,7 @@ def sys_rt_sigreturn(task: Task) -> int:
         signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
         return 0
     task.set_registers(returned.context)
+    del task.signals.frames[-1:]
     task.signals.barred = returned.trap
     signals.set_blocked(task, returned.mask)
     if returned.refused:

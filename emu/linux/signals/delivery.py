@@ -143,6 +143,7 @@ def _start_handler(task: Signalled, action: Action, info: SigInfo) -> bool:
         signals.force(task, SIGSEGV, SigInfo(SIGSEGV, SI_KERNEL))
         return False
     task.set_registers(context)
+    own.frames.append(task.process.isa.read(context, task.process.isa.stack_pointer))
     own.restore_mask = own.barred = None
     while_handled = action.mask | (0 if action.flags & SA_NODEFER else signal_set(signal))
     signals.set_blocked(task, own.blocked | while_handled)

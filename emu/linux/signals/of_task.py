@@ -101,7 +101,8 @@ class TaskSignals:
 
     real_blocked: the mask that rt_sigtimedwait put aside while it waits, else 0. restore_mask: the mask to
     return to after sigsuspend, ppoll and the like. trap: the last fault, for the frame. barred: what the
-    processor will say of the selectors that the task is to return with; None: they are a program's.
+    processor will say of the selectors that the task is to return with; None: they are a program's. frames:
+    the stack pointers with which handlers began that have not returned, or were left by a jump.
     """
 
     def __init__(self) -> None:
@@ -112,6 +113,7 @@ class TaskSignals:
         self.stack = AlternateStack()
         self.trap = Trap(0)
         self.barred: Trap | None = None
+        self.frames: list[int] = []
 
     def inherit(self, parent: TaskSignals) -> None:
         """What clone(2) with CLONE_VM gives a thread: the mask alone."""
