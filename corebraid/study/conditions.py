@@ -47,7 +47,7 @@ class Condition:
                 raise UsageError(f"not a regular expression ({error})", found=repr(pattern)) from None
         raise UsageError(
             "no such condition",
-            expected="exit!=0, exit==N (N up to 255), fault, deadlock, idle, timeout or output~REGEX",
+            expected="exit!=N, exit==N (N up to 255), fault, deadlock, idle, timeout or output~REGEX",
             found=repr(text),
             remedy=another("until"),
         )

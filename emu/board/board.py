@@ -321,14 +321,18 @@ class Board:
         return Stopped.FAULT
 
     def watch(self, shared: SharedWords) -> None:
-        """Count accesses to these words from now on, in `MACHINE.shared`."""
-        if self.state["watched"] or not len(shared.words):
+        """Count accesses to these words from now on, in `MACHINE.shared`; without any system calls alone."""
+        if self.state["watched"] or not (len(shared.words) or len(shared.events)):
             return
         self._watched = shared.bitmap(self.config.memory_bytes)
         self.state["watched"] = address_of(self._watched)
         lines = shared.lines(self.config.memory_bytes, self.bus.line)
         for core in self.cores:
             self.bus.watch(core, lines)
+
+    def drop_calls(self) -> None:
+        """End what waits in the middle of its work, before everything is put back: it would end then, and do
+        so to what is half put back."""
 
     def let_time_pass(self) -> None:
         """Until the next timer goes off, where there are timers that nobody's running makes go off."""

@@ -194,6 +194,12 @@ class TaskBoard(Board):
                 self._load(number, following)
         self._stirred |= len(queue) > 0
 
+    def drop_calls(self) -> None:
+        """See `Board.drop_calls`: of system calls that have not returned."""
+        for task in self.process.tasks.values():
+            if task.call is not None:
+                task.call.close()
+
     def let_time_pass(self) -> None:
         """See `Board.let_time_pass`: as if all cores had been slow."""
         if isinstance(self.process.clock, VirtualClock):

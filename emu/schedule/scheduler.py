@@ -210,7 +210,9 @@ def make_scheduler(
         name, _, depth = policy.partition(":")
         if not _is_number(depth) or not 1 <= int(depth) <= 1000:
             remedy = f"write {name}:3, for example"
-            raise UsageError("PCT's depth is a number of 1 to 1000", found=repr(depth), remedy=remedy)
+            raise UsageError(
+                f"the depth of {name} is a number of 1 to 1000", found=repr(depth), remedy=remedy
+            )
         return Pct(seed, n_cores, int(depth), shared, late=name == "late")
     if policy.startswith(PREFIX):
         return Switches(switches_of(policy))

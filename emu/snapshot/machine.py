@@ -34,6 +34,7 @@ class Snapshot:
         if board.config.bus == PAGE:
             # What a core receives of a page is told by how it differs from what it had.
             raise UnsavableError("a machine on the page bus")
+        self._board = board
         self._cores = [SavedCore(core) for core in board.cores]
         self._objects = SavedObjects([board, *roots], _APART)
         self._arenas = Arenas(self._objects.mappings)
@@ -47,6 +48,7 @@ class Snapshot:
     def restore(self) -> None:
         """All is as it was. What was made meanwhile must not be used any more."""
         learnt = [core.learnt() for core in self._cores]
+        self._board.drop_calls()
         self._objects.restore()
         self._arenas.restore()
         for core, known in zip(self._cores, learnt, strict=True):

@@ -19,13 +19,10 @@ Rows = NDArray[np.void]
 Places = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
-#: Callers that are none: of a thread that nothing of the program's own has called, and of one that came from
-#: another core in the middle of its calls.
-NONE, UNKNOWN = 0, 1
+#: The caller of what nothing of the program's own has called, as far as that is known.
+NONE = 0
 #: Bytes of the longest instruction, and of a return's address.
 _INSTRUCTION, _ADDRESS = 16, 8
-#: What is known of a thread's calls: how many there are; what is beneath them.
-_DEPTH, _BENEATH, _STATE = range(3)
 
 
 class Code(Protocol):
@@ -41,19 +38,19 @@ class Code(Protocol):
 
 class Calls(NamedTuple):
     """The calls of own code that a thread is in. slots: uint64[n], where each stored its return. pcs:
-    uint64[n], where it is. state: int64[2]."""
+    uint64[n], where it is. depth: int64[1], how many there are."""
 
     slots: Places
     pcs: Places
-    state: NDArray[np.int64]
+    depth: NDArray[np.int64]
 
 
 @inner
 def _drop(calls, upto):  # type: ignore[no-untyped-def]
     """Calls whose return is stored at `upto` or below have ended."""
-    slots, _, state = calls
-    while state[_DEPTH] > 0 and slots[state[_DEPTH] - 1] <= upto:
-        state[_DEPTH] -= 1
+    slots, _, depth = calls
+    while depth[0] > 0 and slots[depth[0] - 1] <= upto:
+        depth[0] -= 1
 
 
 @inner
@@ -67,26 +64,18 @@ def _is_call(row):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def follow_calls(rows, own, returns, calls, callers):  # type: ignore[no-untyped-def]
     """Follow a thread through its accesses (EVENT[n]). own, returns: bool[n], which are in own code, and
-    which are returns. Fill in callers, uint64[n]: the pc of the call for those that are not in own code, or
-    `NONE` or `UNKNOWN`; `NONE` for the others. calls moves on; it must have room for as many more as there
-    are accesses."""
-    slots, pcs, state = calls
+    which are returns. Fill in callers, uint64[n]: the pc of the call for those that are not in own code;
+    `NONE` for the others. calls moves on; it must have room for as many more as there are accesses."""
+    slots, pcs, depth = calls
     for i in range(rows.size):
         row = rows[i]
-        if own[i]:
-            callers[i] = NONE
-        elif state[_DEPTH] > 0:
-            callers[i] = pcs[state[_DEPTH] - 1]
-        else:
-            callers[i] = np.uint64(state[_BENEATH])
+        callers[i] = NONE if own[i] or depth[0] == 0 else pcs[depth[0] - 1]
         if returns[i]:
             _drop(calls, row.addr)
-            if own[i] and state[_DEPTH] == 0:
-                state[_BENEATH] = NONE
         elif own[i] and _is_call(row):
             _drop(calls, row.addr)
-            slots[state[_DEPTH]], pcs[state[_DEPTH]] = row.addr, row.pc
-            state[_DEPTH] += 1
+            slots[depth[0]], pcs[depth[0]] = row.addr, row.pc
+            depth[0] += 1
 
 
 class Callers:
@@ -96,16 +85,10 @@ class Callers:
         self._code = code
         self._calls: dict[int, Calls] = {}
 
-    def arrives(self, thread: int) -> None:
-        """The thread comes from where its accesses were not seen."""
-        self._calls[thread] = _nothing(UNKNOWN)
-
     def of(self, rows: Rows, who: NDArray[np.int64]) -> Places:
         """The caller of each access: uint64[n], see `follow_calls`. who: int64[n], the threads."""
         pcs = rows["pc"].astype(np.uint64)
-        own, returns = self._code.own(pcs), np.zeros(len(rows), np.bool_)
-        reads = (rows["kind"] == READ) & (rows["size"] == _ADDRESS)
-        returns[reads] = self._code.returns(pcs[reads])
+        own, returns = self._code.own(pcs), _returns(rows, self._code)
         callers = np.zeros(len(rows), np.uint64)
         for thread in np.unique(who).tolist():
             mine = np.flatnonzero(who == thread)
@@ -113,8 +96,8 @@ class Callers:
         return callers
 
     def _of_thread(self, thread: int, rows: Rows, own: Mask, returns: Mask) -> Places:
-        calls = self._calls.get(thread, _nothing(NONE))
-        room = int(calls.state[_DEPTH]) + len(rows)
+        calls = self._calls.get(thread, _nothing())
+        room = int(calls.depth[0]) + len(rows)
         if len(calls.slots) < room:
             more = np.zeros(room, np.uint64)
             calls = calls._replace(
@@ -147,7 +130,20 @@ class LastOwn(Callers):
         return found
 
 
-def _nothing(beneath: int) -> Calls:
-    state = np.zeros(_STATE, np.int64)
-    state[_BENEATH] = beneath
-    return Calls(np.zeros(0, np.uint64), np.zeros(0, np.uint64), state)
+def turns_of_calls(rows: Rows, code: Code) -> Mask:
+    """Of accesses (EVENT[n]) those from which follows in which calls their thread is: bool[n]."""
+    pcs, new = rows["pc"].astype(np.uint64), rows["new"]
+    calls = (rows["kind"] == WRITE) & (rows["size"] == _ADDRESS)
+    calls &= (pcs < new) & (new - pcs < np.uint64(_INSTRUCTION))
+    return calls | _returns(rows, code)
+
+
+def _returns(rows: Rows, code: Code) -> Mask:
+    reads = (rows["kind"] == READ) & (rows["size"] == _ADDRESS)
+    found: Mask = np.zeros(len(rows), np.bool_)
+    found[reads] = code.returns(rows["pc"][reads].astype(np.uint64))
+    return found
+
+
+def _nothing() -> Calls:
+    return Calls(np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(1, np.int64))

@@ -19,43 +19,49 @@ from isa.registry import linux_abi_of
 from recorder.files.reader import Recording, iter_core_records
 from recorder.replay.pause import CoreState, states_at
 
+#: Calls that are named, of those that others make.
+_NAMED = 3
 #: A core, and its instruction count.
 Place = tuple[int, int]
 
 
 class Standing(NamedTuple):
-    """What a core stands before: a system call, by its name. pc: of the innermost frame of the program's own,
-    0 for none; where: in words."""
+    """Where a core stands that is not in the program's own code: before a system call, by its name, or in a
+    library, ''. pc: within the call by which the innermost frame of own code came there, 0 for none; where:
+    in words."""
 
     name: str
     pc: int = 0
     where: str = ""
 
     def __str__(self) -> str:
+        if not self.name:
+            return f"the end of what it has called at {self.where}"
         return f"the system call {self.name}" + (f", from {self.where}" if self.where else "")
 
 
-#: Calls that are named, of those that others make.
-_NAMED = 3
-
-
-def calls_before(
+def standing_at(
     recording: Recording, program: GuestProgram, places: Iterable[Place]
 ) -> dict[Place, Standing]:
-    """Of those of `places` at which a core stands before a system call. Raises FormatError, Divergence."""
+    """Of those of `places` at which a core stands before a system call, or in a library that own code has
+    called. Raises FormatError, Divergence."""
     if not program.linux:
         return {}
     abi, decoder, code = linux_abi_of(program.isa), decoder_of(program.isa), CodeNames(program)
     found: dict[Place, Standing] = {}
 
     def look(state: CoreState, memory: NDArray[np.uint8]) -> None:
-        if decoder.disassemble(state.code, state.pc) != program.isa.system_call:
+        calls, name = decoder.disassemble(state.code, state.pc) == program.isa.system_call, ""
+        if not calls and code.kind(state.pc) == OWN:
             return
         of_core = CoreMemory(memory)
         stack = stack_of("", program, program_names(program, of_core), state.registers, of_core)
-        name = abi.calls.get(state.registers[abi.number] & 0xFFFFFFFF, "that is unknown")
-        own = next(((one.pc, one.where) for one in stack.first if code.kind(one.pc) == OWN), (0, ""))
-        found[state.core, state.count] = Standing(name, *own)
+        frames = ((one.pc - (n > 0), one.where) for n, one in enumerate(stack.first))
+        own = next((one for one in frames if code.kind(one[0]) == OWN), (0, ""))
+        if calls:
+            name = abi.calls.get(state.registers[abi.number] & 0xFFFFFFFF, "that is unknown")
+        if name or own[0]:
+            found[state.core, state.count] = Standing(name, *own)
 
     by_core: dict[int, list[int]] = {}
     for core, count in places:

@@ -18,7 +18,7 @@ from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_
 from corebraid.study.causes.novelty import OWN
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import WORD, Access
-from corebraid.study.smallest.calls import calls_before
+from corebraid.study.smallest.calls import standing_at
 from corebraid.study.smallest.narrowing import Instruction, Window, course_of
 from corebraid.study.smallest.sections import LockCalls, Sections, is_lock
 from corebraid.study.smallest.telling import Teller
@@ -79,7 +79,8 @@ def _by_calls(
         return None
     # A signal's handler comes first.
     late = late or list(islice(_from(teller, window.late.who, here), 1))
-    calls = calls_before(recording, teller.program, (there, here))
+    standing = standing_at(recording, teller.program, (there, here))
+    calls = {place: one for place, one in standing.items() if one.name}
     said, pcs, done = [teller.access(early[-1], named=True)], list[int](), [early[-1]]
     for place, who, own in ((there, window.between.who, between), (here, window.late.who, late)):
         if (call := calls.get(place)) is not None:

@@ -17,11 +17,13 @@ from corebraid.study.causes.decisive import Decisive
 from corebraid.study.causes.suspects import Names, shown_value
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import Access
-from corebraid.study.smallest.calls import MadeCalls, calls_before, told_calls
+from corebraid.study.smallest.calls import MadeCalls, standing_at, told_calls
 from corebraid.study.smallest.scheduled_accesses import visits_of
-from emu.schedule.switches import Switch
+from emu.schedule.switches import Fired, Switch
 from recorder.files.reader import Recording
 
+#: Bytes of the longest call.
+_CALL = 16
 #: Columns of what is said of an access.
 _WIDTH = 84
 #: An access by its thread, its place in the program, its address, and the how manieth such it is.
@@ -97,7 +99,7 @@ class Teller:
         self._names, self._course = Names(self.program, recording.manifest), course
         self._visits = visits_of(recording, self.program, course, words)
         preempted = [(one.core, one.retired) for one in course.fired if one.preempting and one.core >= 0]
-        self._calls = calls_before(recording, self.program, preempted)
+        self._standing = standing_at(recording, self.program, preempted)
         self._made = MadeCalls(recording, self.program)
 
     def told(self, switches: Sequence[Switch], without: Sequence[str]) -> list[Told]:
@@ -116,11 +118,21 @@ class Teller:
                     ends.pop(0) if one.preempting and ends else "",
                     one.core >= 0,
                     self._decisive(done, between, following),
-                    str(self._calls.get((one.core, one.retired), "")) if one.preempting else "",
+                    self._before(one, following),
                     one.late,
                 )
             )  # fmt: skip
         return found
+
+    def _before(self, one: Fired, following: Access | None) -> str:
+        """In words, the call before which, or within which, the thread of a switch stands; '' where its next
+        access says more."""
+        standing = self._standing.get((one.core, one.retired)) if one.preempting else None
+        if standing is None:
+            return ""
+        # Of what it still does there its next access says more.
+        within = following is not None and 0 <= standing.pc - following.caller < _CALL
+        return "" if within and not standing.name else str(standing)
 
     def _called(self, who: int, number: int, preempting: bool) -> str:
         """In words, the system calls of another thread until this one, which was preempted, goes on. number:

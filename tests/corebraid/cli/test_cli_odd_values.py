@@ -143,7 +143,7 @@ def test_no_words_at_all_show_the_help() -> None:
 def test_a_schedule_is_blamed_and_not_the_manifest(rec: Path, tmp_path: Path) -> None:
     ran = record(tmp_path / "new", "fig1", "--schedule", f"pct:{LONG}")
     assert (ran.code, len(ran.lines)) == (2, 1)
-    assert "PCT's depth" in ran.err
+    assert "the depth of pct is a number" in ran.err
     assert not (tmp_path / "new").exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import EVENT, READ, WRITE
-from corebraid.study.causes.callers import NONE, UNKNOWN, Callers, LastOwn
+from corebraid.study.causes.callers import NONE, Callers, LastOwn, turns_of_calls
 
 #: Where own code, libraries and data are.
 OWN, LIBRARY, DATA, TOP = 0x1000, 0x7000_0000, 0x4000, 0x7FFF_0000
@@ -158,10 +158,11 @@ def test_a_function_that_has_returned_has_not_called_what_follows() -> None:
     assert of_one(LastOwn(Known()), rows)[-1] == rows["pc"][rows["pc"] < LIBRARY][-1]
 
 
-def test_who_arrives_in_the_middle_is_not_known_until_it_returns() -> None:
-    rows = np.zeros(4, EVENT)
-    rows["pc"] = [LIBRARY, OWN + 0x30, OWN + 0x40 + RETURN, LIBRARY]
-    rows["addr"], rows["kind"], rows["size"] = [DATA, DATA, TOP - 8, DATA], READ, [8, 4, 8, 8]
-    callers = Callers(Known())
-    callers.arrives(THREAD)
-    assert of_one(callers, rows) == [UNKNOWN, NONE, NONE, NONE]
+def test_what_is_left_out_says_nothing_of_calls() -> None:
+    """Of long runs that alone is kept."""
+    guest = Guest(random.Random(17))
+    guest.run(600)
+    rows = guest.events()
+    kept, callers = turns_of_calls(rows, Known()), Callers(Known())
+    assert 0.2 < kept.mean() < 0.9
+    assert of_one(callers, rows[kept]) == [true for true, one in zip(guest.true, kept, strict=True) if one]
