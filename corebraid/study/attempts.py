@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from corebraid.study.conditions import Condition, first_that_holds
 from corebraid.study.subjects import Subject
 from emu.bus.names import MESI
+from emu.schedule.scheduler import LATE
 
 if TYPE_CHECKING:
     from corebraid.study.course import Course
@@ -22,6 +23,8 @@ MIXED, COVER = "mixed", "cover"
 _DEPTHS = (2, 3, 4)
 #: Of 'mixed', where threads wait with timeouts: which of so many runs let these come early, and with what.
 _EVERY, _LATE = 4, ("late:3", "late:5")
+#: Where none was seen to: from which run on one of so many does, which is PCT as long as there is no timeout.
+_LATER, _SELDOM = 32, 8
 
 #: Called with how many runs are over.
 Progress = Callable[[int], None]
@@ -100,6 +103,8 @@ def attempts(
             policy = "chaos" if number % 2 == 0 else f"pct:{_DEPTHS[number // 2 % len(_DEPTHS)]}"
             if timed and number % _EVERY == _EVERY - 1:
                 policy = _LATE[number // _EVERY % len(_LATE)]
+            elif number >= _LATER and number % _SELDOM == _SELDOM - 1:
+                policy = policy.replace("pct:", LATE)
         yield (
             Attempt(number, seed, policy, seed + number) if apart else Attempt(number, seed + number, policy)
         )

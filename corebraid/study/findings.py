@@ -89,6 +89,12 @@ class Finding:
         """The call stack of a guest that a signal killed, or that failed otherwise."""
         return stack_at_end(self.recording, self.run.manifest)
 
+    @property
+    def _ends_else(self) -> bool:
+        """It waits for work from outside, and nobody had asked for that."""
+        asked = self.comparison.conditions if self.comparison is not None else ()
+        return any(one.if_it_ends and one.text == self.run.held for one in asked)
+
     def lines(self, wording: Wording | None = None) -> list[str]:
         """For people. wording: how options are called."""
         tried, manifest = self.run.attempt, self.run.manifest
@@ -97,6 +103,7 @@ class Finding:
             f"found in run {tried.number + 1} ({self.speed}): {tried.named}: "
             f"{how_it_ended(manifest.end)} ({self.run.held})",
             *(f"  {line}" for line in deadlock_lines(self.recording, manifest)),
+            *(["  in other runs it ends: that nobody wakes it is a failure then"] if self._ends_else else []),
             *(f"  {line}" for line in (self.stack.short() if self.stack else ())),
             f"recording: {self.recording}",
             f"once more: {said(self.again, wording)}",

@@ -64,8 +64,15 @@ def prepare(subject: Subject) -> Subject:
         limit = max(_PATIENCE_LEAST, _PATIENCE * learnt.instructions)
         calls = max(_CALLS_LEAST, _PATIENCE * learnt.calls) if subject.spec is not None else 0
         options = replace(options, limit=limit, most_calls=calls)
-    options = replace(options, shared=learnt.shared)
-    return replace(subject, options=options, hidden=learnt.hidden, ends=learnt.ends, timed=learnt.timed)
+    options, timed = replace(options, shared=learnt.shared), learnt.timed or _may_time_out(subject)
+    return replace(subject, options=options, hidden=learnt.hidden, ends=learnt.ends, timed=timed)
+
+
+def _may_time_out(subject: Subject) -> bool:
+    """Whether a Linux program calls what waits for a time; also where nobody had to wait yet."""
+    from corebraid.names.imports import may_time_out
+
+    return subject.spec is not None and may_time_out(subject.program.read_bytes())
 
 
 def attempt(subject: Subject, tried: Attempt, directory: Path, conditions: tuple[Condition, ...]) -> Run:

@@ -101,4 +101,6 @@ def with_learnt(subject: Subject, runs: int) -> Subject:
     found = prepare(replace(subject, options=replace(subject.options, shared=None, learning=runs)))
     now = found.options.shared
     same = known is not None and now is not None and np.array_equal(known.words, now.words)
-    return subject if same else found
+    if not same:
+        return found
+    return subject if subject.timed or not found.timed else replace(subject, timed=True)

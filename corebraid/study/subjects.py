@@ -76,7 +76,7 @@ class Subject:
     """What is recorded, and how. spec: of a Linux program, None for firmware. more: facts for the manifest.
     time_limit: seconds for one run. because: what has chosen the bus of lines, where nobody named a bus.
     hidden: paths that the host has, and the guest has asked for in earlier runs and does not see. ends: in
-    all of these it has exited. timed: in one a thread has waited with a timeout, while there were others."""
+    all of these it has exited. timed: threads wait with timeouts, or call what can."""
 
     program: Path
     options: RecordOptions

@@ -33,8 +33,8 @@ class Pct(Runner):
     one that yields, and one that ran long on end, since it may be waiting for a starved task. A change point
     lies before a shared event of some task; or, where those are not counted, after a number of instructions.
 
-    late: at a change point time passes, too, and whose timeout was the next goes on: however long it is,
-    another can be slower.
+    late: at a change point time passes, too, or before the task that fell behind there goes on, and whose
+    timeout was the next goes on: however long it is, another can be slower.
     """
 
     eager = True
@@ -42,9 +42,9 @@ class Pct(Runner):
     def __init__(
         self, seed: int, n_cores: int, depth: int, shared: SharedWords | None = None, *, late: bool = False
     ) -> None:
-        self._late = late
-        #: Time is to pass; the tasks that could run before it did.
-        self._passes, self._before = False, frozenset[int]()
+        self._late = random.Random(f"late/{seed}") if late else None
+        #: Time is to pass; the tasks that could run before it did; those before which it is to pass.
+        self._passes, self._before, self._slow = False, frozenset[int](), set[int]()
         self._random = random.Random(f"pct/{seed}")
         order = list(range(n_cores))
         self._random.shuffle(order)
@@ -90,6 +90,15 @@ class Pct(Runner):
         self._lowest -= 1
         self._alone = 0
 
+    def _let_time_pass(self, who: int) -> None:
+        """At once, or as soon as nobody else can run."""
+        if self._late is None:
+            return
+        if self._late.getrandbits(1):
+            self._passes = True
+        else:
+            self._slow.add(who)
+
     def _go_first(self, woken: frozenset[int]) -> None:
         self._before = frozenset()
         for who in sorted(woken):
@@ -110,7 +119,7 @@ class Pct(Runner):
             self._points[who] = [number for number in points if number > made]
             self._changes = [count for count in self._changes if count > self._done]
             self._fall_behind(who)
-            self._passes = self._late
+            self._let_time_pass(who)
         elif self._alone >= self._patience:
             self._fall_behind(who)
 
@@ -119,13 +128,14 @@ class Pct(Runner):
         names = range(len(counts)) if who is None else who
         self._account(counts, events)
         able = frozenset(names[k] for k in runnable)
-        if self._passes:
-            self._passes, self._before = False, able
-            return Slice(TIME, 0)
         if self._before:
             self._go_first(able - self._before)
         core = max(runnable, key=lambda k: self.rank(names[k]))
         name = names[core]
+        if self._passes or name in self._slow:
+            self._passes, self._before = False, able
+            self._slow.discard(name)
+            return Slice(TIME, 0)
         if self._last is not None and self._last[1] != name:
             self._alone = 0
         self._last = (core, name, counts[core])

@@ -104,6 +104,8 @@ class Switches(Runner):
         self._at, self._able, self._yields, self._weary = (-1, 0), False, False, False
         #: Who waits with a timeout; timers that have gone off for the one that is wanted.
         self._timed: Timed = _nobody
+        #: All tasks that have ever been able to run.
+        self._seen = set[int]()
         self._timers = 0
         #: What took place, in order, and how often a task was taken to spin.
         self.fired: list[Fired] = []
@@ -117,6 +119,10 @@ class Switches(Runner):
     def know_waits(self, timed: Timed) -> None:
         """A switch can be to such a task."""
         self._timed = timed
+
+    def knows(self, who: int) -> bool:
+        """Whether there has been such a task."""
+        return who in self._seen
 
     def yielded(self, who: int) -> None:
         """It is not its turn any more."""
@@ -134,6 +140,7 @@ class Switches(Runner):
             self._events = events
         names = range(len(counts)) if who is None else who
         able = {names[k]: k for k in runnable}
+        self._seen.update(able)
         if self._waits_for_time(able):
             return Slice(TIME, 0)
         name = self._choose(able)
@@ -229,8 +236,11 @@ def _nobody(_: int) -> bool:
 
 
 def missed_by(policy: Scheduler) -> tuple[Switch, ...]:
-    """The switches of a run's policy that did not take place; none where it is no list of switches."""
+    """The switches of a run's policy that did not take place, or to a task that there never was; none where
+    it is no list of switches."""
     if not isinstance(policy, Switches):
         return ()
     fired = {one.number for one in policy.fired}
-    return tuple(one for number, one in enumerate(policy.switches) if number not in fired)
+    return tuple(
+        one for number, one in enumerate(policy.switches) if number not in fired or not policy.knows(one.to)
+    )

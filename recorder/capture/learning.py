@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from corebraid.base.removal import remove_tree
 from corebraid.base.rows.event import FETCH, READ, UNCACHED
-from emu.schedule.policy import Runner, Slice
+from emu.schedule.policy import TIME, Runner, Slice, Timed
 from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
 from recorder.capture.options import Outcome, RecordOptions
 from recorder.capture.strata_policy import StrataPolicy
@@ -27,6 +27,8 @@ from recorder.files.collectors import Rows
 #: Instructions of a learning run: all of it, and once there are several tasks.
 _MOST, _MOST_TOGETHER = 30_000_000, 1_500_000
 _SLICE, _SLICE_ALONE = 400, 50_000
+#: In one of so many slices nobody runs, and time passes.
+_TIMES = 16
 
 #: Bytes below the stack pointer that a task began with, and above, that are taken to be its own.
 _STACK, _ABOVE_STACK = 1 << 20, 1 << 12
@@ -85,10 +87,17 @@ class StopRecording(Exception):
 
 
 class _Learning(Runner):
-    """Random short slices as soon as there is a choice."""
+    """Random short slices as soon as there is a choice. In all runs but the first timeouts come early."""
 
     def __init__(self, number: int) -> None:
         self._random = random.Random(f"learning {number}" if number else "learning")
+        self._times = random.Random(f"times {number}") if number else None
+        self._timed: Timed | None = None
+        self._met = set[int]()
+
+    def know_waits(self, timed: Timed) -> None:
+        """While somebody waits with a timeout slices are short."""
+        self._timed = timed
 
     def next(
         self,
@@ -98,7 +107,14 @@ class _Learning(Runner):
         who: Sequence[int] | None = None,
     ) -> Slice:
         """A random core; in long slices if it is the only one."""
-        longest = _SLICE if len(runnable) > 1 else _SLICE_ALONE
+        alone = len(runnable) == 1
+        if self._times is not None and self._timed is not None and who is not None:
+            self._met.update(who[core] for core in runnable)
+            if any(map(self._timed, self._met)):
+                alone = False
+                if not self._times.randrange(_TIMES):
+                    return Slice(TIME, 0)
+        longest = _SLICE_ALONE if alone else _SLICE
         return Slice(self._random.choice(runnable), self._random.randint(1, longest), exact=False)
 
 

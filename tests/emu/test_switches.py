@@ -221,3 +221,7 @@ def test_switches_that_did_not_take_place_are_known() -> None:
     Twin(policy, {1: 7, 2: 4}, {}).run()
     assert missed_by(policy) == tuple(never)
     assert missed_by(Drawn(1)) == ()
+    nobody = Switch(1, 2, 7)
+    policy = Switches([nobody, Switch(2, 2, 1)])
+    Twin(policy, {1: 7, 2: 4}, {}).run()
+    assert missed_by(policy) == (nobody,)

@@ -63,12 +63,17 @@ int main(void) {
 
 
 @needs_gcc
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
-def test_a_signal_before_pause_is_found_reduced_and_explained(tmp_path: Path, seed: int) -> None:
-    program = compiled(tmp_path, "paused.c", PAUSED, "-O1", *WRONG)
+@pytest.mark.parametrize(
+    ("seed", "binding"), [(0, "-Wl,-z,lazy"), pytest.param(1, "-Wl,-z,now", marks=pytest.mark.soak)]
+)
+def test_a_signal_before_pause_is_found_reduced_and_explained(
+    tmp_path: Path, seed: int, binding: str
+) -> None:
+    program = compiled(tmp_path, "paused.c", PAUSED, "-O1", binding, *WRONG)
     found = corebraid.hunt(program, tmp_path / "rec", seed=seed, jobs=1, reduce_time=60.0)
     assert found.finding is not None
     assert found.finding.run.held == "idle"
+    assert any("in other runs it ends" in line for line in found.finding.lines())
     assert found.finding.suspicions
     first = found.finding.suspicions[0]
     assert first.tried
@@ -94,6 +99,72 @@ def test_a_signal_before_pause_is_found_reduced_and_explained(tmp_path: Path, se
     for core in range(4):
         assert run("replay", again, "--core", core).code == 0
     assert run("verify", again).code == 0
+
+
+#: Two threads that have nothing in common but a pipe: no word is shared.
+PIPED = """
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static int ends[2];
+static void *writer(void *arg) { write(ends[1], "ab", 1); write(ends[1], "b", 1); return arg; }
+int main(void) {
+    pthread_t thread;
+    char got[4];
+    pipe(ends);
+    pthread_create(&thread, 0, writer, 0);
+    long n = read(ends[0], got, 4);
+    pthread_join(thread, 0);
+    printf("%ld\\n", n);
+    return n != 2;
+}
+"""
+
+
+@needs_gcc
+def test_system_calls_are_events_though_no_word_is_shared(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "piped.c", PIPED, "-O1", "-Wl,-z,now")
+    found = corebraid.hunt(program, tmp_path / "rec", jobs=1, runs=100, explain=False, reduce_time=30.0)
+    assert found.finding is not None
+    reduction = found.finding.reduction
+    assert reduction is not None
+    preempted = [one for one in reduction.told if one.preempting]
+    assert all(one.call.startswith(("the system call", "the end of")) for one in preempted)
+
+
+#: A server that is thrown away while it waits for connections, again and again.
+ACCEPTS = """
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <sys/socket.h>
+static int listener, n;
+static void *serve(void *arg) {
+    for (;;) {
+        int one = accept(listener, 0, 0);
+        __atomic_fetch_add(&n, one, 5);
+    }
+    return arg;
+}
+int main(void) {
+    pthread_t threads[2];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(7777), .sin_addr = {htonl(0x7f000001)}};
+    listener = socket(AF_INET, SOCK_STREAM, 0);
+    bind(listener, (struct sockaddr *)&at, sizeof at);
+    listen(listener, 4);
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, serve, 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    return 0;
+}
+"""
+
+
+@needs_gcc
+def test_calls_that_wait_when_a_run_ends_leave_no_trace(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "accepts.c", ACCEPTS, "-O1")
+    ran = run("hunt", "--jobs", "1", "--runs", "24", "-o", tmp_path / "rec", "--", program)
+    assert ran.code == 1
+    assert "Traceback" not in ran.err
+    assert "Exception" not in ran.err
 
 
 @needs_gcc

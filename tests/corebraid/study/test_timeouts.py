@@ -9,6 +9,7 @@ from cli_factory import run
 from stack_factory import compiled, needs_gcc
 
 import corebraid
+from corebraid.names.imports import may_time_out
 from corebraid.study.attempts import attempts
 
 #: Who has given up waits no more, but what it was given meanwhile is lost (RIGHT: it looks).
@@ -97,8 +98,50 @@ def test_one_that_looks_is_right(tmp_path: Path) -> None:
     assert corebraid.hunt(program, tmp_path / "rec", jobs=1, runs=60, schedule="late:5").finding is None
 
 
+#: Main sleeps for as long as the other takes, mostly. The other has ended then, so that nothing is shared.
+SLEPT = """
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+static int one, other;
+static void *both(void *arg) { one = 1; other = 1; return arg; }
+int main(void) {
+    pthread_t thread;
+    struct timespec time = {0, 100000000};
+    pthread_create(&thread, 0, both, 0);
+    nanosleep(&time, 0);
+    int seen = __atomic_load_n(&one, 5) - __atomic_load_n(&other, 5);
+    pthread_join(thread, 0);
+    printf("%d\\n", seen);
+    return seen;
+}
+"""
+
+
+@needs_gcc
+def test_a_sleep_that_is_too_short_is_learnt_from_and_found(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "slept.c", SLEPT, "-O1", "-Wl,-z,now")
+    found = corebraid.hunt(program, tmp_path / "rec", jobs=1, runs=400, learn=16, reduce=False, explain=False)
+    assert found.finding is not None
+    assert found.finding.run.attempt.schedule in ("late:3", "late:5")
+
+
+@needs_gcc
+def test_what_a_program_calls_tells_that_it_may_time_out(tmp_path: Path) -> None:
+    source = "#include <unistd.h>\nint main(void) { CALL; return 0; }\n"
+    for call, may in (("usleep(1)", True), ("getppid()", False)):
+        program = compiled(tmp_path, f"calls_{may}.c", source, f"-DCALL={call}")
+        raw = program.read_bytes()
+        assert may_time_out(raw) is may
+        # Whatever is left of it.
+        for n in range(0, len(raw), 97):
+            may_time_out(raw[:n])
+    assert not may_time_out(b"no program")
+
+
 def test_which_runs_of_a_hunt_let_timeouts_come_early() -> None:
     names = [one.schedule for one in attempts(16, 0, "mixed", timed=True)]
     assert [name for name in names if name.startswith("late:")] == ["late:3", "late:5", "late:3", "late:5"]
-    assert not any(one.schedule.startswith("late:") for one in attempts(16, 0, "mixed"))
+    later = [one.number for one in attempts(64, 0, "mixed") if one.schedule.startswith("late:")]
+    assert later == [39, 47, 55, 63]
     assert {one.schedule for one in attempts(16, 0, "chaos", timed=True)} == {"chaos"}

@@ -1,0 +1,109 @@
+/* class: once-initialisation re-entrance cycle; fails by: deadlock; cause: thread A runs the converter init and asks for the alias table whose init thread B is running, while B's init asks for the converter that A is still building, so each waits for the other's once */
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+
+struct UInitOnce {
+    int state = 0;                 /* 0 new, 1 running, 2 done */
+    std::thread::id owner;
+};
+
+static std::mutex initMutex;
+static std::condition_variable initCond;
+
+static void umtx_initOnce(UInitOnce &uio, void (*fn)()) {
+    std::unique_lock<std::mutex> g(initMutex);
+    if (uio.state == 1 && uio.owner == std::this_thread::get_id())
+        return;                    /* re-entered from our own init */
+    while (uio.state == 1) // CAUSE
+        initCond.wait(g); // CAUSE
+    if (uio.state == 2)
+        return;
+    uio.state = 1;
+    uio.owner = std::this_thread::get_id();
+    g.unlock();
+    fn();
+    g.lock();
+    uio.state = 2;
+    initCond.notify_all();
+}
+
+struct Converter {
+    int id;
+    int table[16];
+};
+struct AliasTable {
+    int count;
+    int hash[16];
+};
+
+static UInitOnce gConverterOnce, gAliasOnce;
+static Converter gConverter;
+static AliasTable gAlias;
+static std::mutex statLock;
+static int lookups;
+
+static AliasTable *getAliasTable();
+static Converter *getConverter();
+
+static void initConverter() {
+    gConverter.id = 7;
+    AliasTable *a = getAliasTable(); // CAUSE
+    (void)a;
+    for (int i = 0; i < 16; i++)
+        gConverter.table[i] = i * 3;
+}
+
+static void initAlias() {
+    gAlias.count = 16;
+    Converter *c = getConverter(); // CAUSE
+    (void)c;
+    for (int i = 0; i < 16; i++)
+        gAlias.hash[i] = i * 5;
+}
+
+static AliasTable *getAliasTable() {
+    umtx_initOnce(gAliasOnce, initAlias);
+    return &gAlias;
+}
+
+static Converter *getConverter() {
+    umtx_initOnce(gConverterOnce, initConverter);
+    return &gConverter;
+}
+
+static void count() {
+    std::lock_guard<std::mutex> g(statLock);
+    lookups++;
+}
+
+static void convert(long *sum) {
+    for (int i = 0; i < 16; i++) {
+        *sum += getConverter()->table[i];
+        count();
+    }
+}
+
+static void canonical(long *sum) {
+    for (int i = 0; i < 8; i++)
+        count();
+    for (int i = 0; i < 8; i++) {
+        *sum += getAliasTable()->hash[i];
+        count();
+    }
+}
+
+int main() {
+    long a = 0, b = 0;
+    std::thread t1(convert, &a), t2(canonical, &b);
+    t1.join();
+    t2.join();
+    std::printf("sums %ld %ld lookups %d\n", a, b, lookups);
+    if (a != 360 || b != 140 || lookups != 32) {
+        std::puts("tables are wrong");
+        return 1;
+    }
+    return 0;
+}
