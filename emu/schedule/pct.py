@@ -127,13 +127,12 @@ class Pct(Runner):
         """The runnable task of highest priority, up to the next change point."""
         names = range(len(counts)) if who is None else who
         self._account(counts, events)
-        able = frozenset(names[k] for k in runnable)
         if self._before:
-            self._go_first(able - self._before)
+            self._go_first(frozenset(names[k] for k in runnable) - self._before)
         core = max(runnable, key=lambda k: self.rank(names[k]))
         name = names[core]
         if self._passes or name in self._slow:
-            self._passes, self._before = False, able
+            self._passes, self._before = False, frozenset(names[k] for k in runnable)
             self._slow.discard(name)
             return Slice(TIME, 0)
         if self._last is not None and self._last[1] != name:
