@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -88,9 +89,9 @@ class MadeCalls:
         """By thread, the names of the calls that it has made in these stays, each once, in their order."""
         found: dict[int, dict[str, None]] = {}
         for stay in stays:
-            for count, number in self._made[stay.core]:
-                if stay.begin <= count < stay.end:
-                    found.setdefault(stay.who, {})[self._names.get(number, str(number))] = None
+            made = self._made[stay.core]
+            for _, number in made[bisect_left(made, (stay.begin,)) : bisect_left(made, (stay.end,))]:
+                found.setdefault(stay.who, {})[self._names.get(number, str(number))] = None
         return {who: list(names) for who, names in found.items()}
 
 
