@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from corebraid.study.conditions import Condition, first_that_holds
 from corebraid.study.subjects import Subject
 from emu.bus.names import MESI
-from emu.schedule.scheduler import LATE
 
 if TYPE_CHECKING:
     from corebraid.study.course import Course
@@ -97,6 +96,8 @@ def attempts(
 ) -> Iterator[Attempt]:
     """The runs of a hunt. 'mixed': chaos and PCT of several depths in turn. apart: each has a seed of its own
     for its schedule alone. timed: threads wait with timeouts; some runs let these come early."""
+    from emu.schedule.scheduler import LATE
+
     for number in range(n):
         policy = schedule
         if schedule == MIXED:

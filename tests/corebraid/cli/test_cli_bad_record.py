@@ -53,7 +53,7 @@ def _compiled(fig1: Path) -> None:
         (["--seed", 1 << 64], ["--seed"]),
         (["--slice", 0], ["--slice"]),
         (["--limit", 0], ["--limit"]),
-        (["--schedule", "pct:0"], ["PCT"]),
+        (["--schedule", "pct:0"], ["the depth of pct"]),
         (["--schedule", "no-such-file"], ["no-such-file", "round-robin"]),
         (["--input", "no-such-file"], ["input", "no-such-file"]),
         (["--no-such-option"], ["--no-such-option", "--help"]),
