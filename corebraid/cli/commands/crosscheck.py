@@ -116,8 +116,9 @@ def _show_truth(checked: CrossChecked) -> None:
 
 def _show(checked: CrossChecked) -> None:
     from corebraid.study.crosschecks import sums
+    from solver.passes.crosscheck import EMPTY
 
-    rows_of_all = checked.found.rows
+    rows_of_all = [row for row in checked.found.rows if row.agrees != EMPTY]
     click.echo(
         f"{'region':>7} {'engine':<9} {'events':>7} {'verdict':<10} {'checked':<8} {'agrees':<11} "
         f"{'seconds':>9}"
@@ -129,7 +130,9 @@ def _show(checked: CrossChecked) -> None:
             f"{row.agrees:<11} {row.seconds:>9.4f}{'  ' + row.why if row.why else ''}"
         )
     if len(rows_of_all) > _MOST_ROWS:
-        click.echo(f"{'...':>7} {len(rows_of_all) - _MOST_ROWS} more rows (--json has all)")
+        click.echo(f"{'...':>7} {len(rows_of_all) - _MOST_ROWS:,} more rows (--json has all)")
+    if empty := len(checked.found.rows) - len(rows_of_all):
+        click.echo(f"{'...':>7} {empty:,} rows of regions with nothing to order (--json has all)")
     for name, rows in checked.by_engine().items():
         if rows:
             said = sums(rows)

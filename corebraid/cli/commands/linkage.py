@@ -74,10 +74,10 @@ def _show(facts: dict[str, object]) -> None:
     tables = {name: number for name, number in rows.items() if name not in hidden}
     click.echo("tables       " + ", ".join(f"{number:,} {name}" for name, number in tables.items()))
     if isinstance(protected, dict):
+        loose = f", of {rows['loosened']:,} the reads logged" if rows["loosened"] else ""
         click.echo(
-            f"protected    {protected['variables']:,} variables by locks, {rows['opened']:,} of them opened, "
-            f"of {rows['loosened']:,} the reads logged; {protected['accesses']:,} accesses skipped, "
-            f"{protected['writes']:,} of them writes"
+            f"protected    {protected['variables']:,} variables by locks, {rows['opened']:,} of them opened"
+            f"{loose}; {protected['accesses']:,} accesses skipped, {protected['writes']:,} of them writes"
         )
     click.echo(
         f"reads        {facts['reads']:,} of {facts['shared_variables']:,} shared variables; "
