@@ -12,8 +12,9 @@ from corebraid.names.symbols import ELF_DAMAGE, symbol_names
 
 #: Functions of the C library that wait for a time, or until one at most.
 _WAITS = re.compile(
-    r"pthread_\w*(timed|clock)\w*|sem_(timed|clock)wait|(cnd|mtx)_timed\w+|thrd_sleep|(u|nano|clock_nano)?sleep"
-    r"|p?poll|p?select|epoll_p?wait\d*|sigtimedwait|mq_timed\w+|alarm|u?alarm|setitimer|timer_settime|timerfd_\w+"
+    r"pthread_\w*(timed|clock)(wait|(rd|wr)?lock|join_np)|sem_(timed|clock)wait|(cnd|mtx)_timed(wait|lock)"
+    r"|thrd_sleep|(u|nano|clock_nano)?sleep|p?poll|p?select|epoll_p?wait2?|sigtimedwait"
+    r"|mq_timed(send|receive)|u?alarm|setitimer|timer_settime|timerfd_settime"
 )
 #: Symbols of a program that are looked at.
 _MOST = 100_000
