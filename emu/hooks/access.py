@@ -47,6 +47,16 @@ def stop(core, reason):
 
 
 @njit(cache=True)
+def stop_before(core, address, count):
+    """End the slice before the instruction at `address`, which is the core's at `count`; from a hook that
+    stands before it."""
+    core.stop_at = count
+    core.stop_pc = address
+    core.undo_size = _ZERO
+    stop(core, STOP_SLICE)
+
+
+@njit(cache=True)
 def log_input(core, what, count, address, value, size):
     """Append an input record."""
     rows = carray(pointer(core.rows), np.int64(core.rows_n) + 1, RECORD)

@@ -12,12 +12,12 @@ from corebraid.base.rows.record import INPUT_CALL
 from emu.bus.commit import FORCED_DRAIN, commit_all, note_forced
 from emu.bus.runs import end_run
 from emu.code.blocks import position_of
-from emu.hooks.access import log_input, stop
+from emu.hooks.access import log_input, stop, stop_before
 from emu.hooks.replay import next_input_is, take_value
 from emu.hooks.shared_access import event_is_due
 from emu.hooks.trace_tso import settle_all
 from emu.native.registers import read_register, write_register
-from emu.native.state import CORE, STOP_CALL, STOP_MISPLACED, STOP_SLICE, core_at, machine_at
+from emu.native.state import CORE, STOP_CALL, STOP_MISPLACED, core_at, machine_at
 from emu.native.unicorn import BLOCK_HOOK, SYSTEM_CALL_HOOK, hook, pointer, uc_emu_stop
 
 #: Words that a system call leaves: its number and six arguments.
@@ -82,10 +82,7 @@ def on_counted_call(handle, address, size, user):
         return
     count = core.count + position_of(core, address)
     if event_is_due(core, machine, count) or (core.exact != _ZERO and count >= core.stop_at):
-        core.stop_at = count
-        core.stop_pc = address
-        core.undo_size = _ZERO
-        stop(core, STOP_SLICE)
+        stop_before(core, address, count)
 
 
 @hook(SYSTEM_CALL_HOOK)

@@ -8,9 +8,9 @@ import numpy as np
 from corebraid.base.compiled import carray
 from emu.bus.commit import FORCED_DRAIN, commit_all, note_forced
 from emu.code.blocks import position_of
-from emu.hooks.access import stop
+from emu.hooks.access import stop_before
 from emu.hooks.shared_access import end_is_due_at_device
-from emu.native.state import CORE, STOP_MISPLACED, STOP_SLICE, core_at, machine_at
+from emu.native.state import CORE, STOP_MISPLACED, core_at, machine_at
 from emu.native.unicorn import BLOCK_HOOK, hook, pointer
 
 _ZERO = np.uint64(0)
@@ -27,10 +27,7 @@ def on_fence(handle, address, size, user):
         return
     count = core.count + position_of(core, address)
     if end_is_due_at_device(core, machine, count):
-        core.stop_at = count
-        core.stop_pc = address
-        core.undo_size = _ZERO
-        stop(core, STOP_SLICE)
+        stop_before(core, address, count)
         return
     if core.buffered != _ZERO:
         note_forced(machine, FORCED_DRAIN)

@@ -202,6 +202,7 @@ def _told(
         with scratch(beside, "the recording is kept") as place:
             fails = _teller(border.fails, subject, tried, place / "fails")
             passes = _teller(border.passes, subject, tried, place / "passes")
+            switches = fails.told(border.fails.switches, ())
     except CorebraidError as error:
         return None, (), error.line()
     course = border.fails.run.course
@@ -209,7 +210,7 @@ def _told(
     at = next((one for one in course.fired if one.number == border.kept), None)
     if at is None:
         return None, (), ""
-    told = fails.told(border.fails.switches, ())[course.fired.index(at)]
+    told = switches[course.fired.index(at)]
     swapped = _swapped(fails, passes, fails.stay(at.core, at.retired))
     if not swapped:
         return told, (), ""

@@ -17,7 +17,7 @@ from corebraid.study.causes.decisive import Decisive
 from corebraid.study.causes.suspects import Names, shown_value
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import Access
-from corebraid.study.smallest.calls import MadeCalls, standing_at, told_calls
+from corebraid.study.smallest.calls import MadeCalls, Standing, standing_at, told_calls
 from corebraid.study.smallest.scheduled_accesses import visits_of
 from emu.schedule.switches import Fired, Switch
 from recorder.files.reader import Recording
@@ -98,12 +98,11 @@ class Teller:
         self.program = GuestProgram.of(recording.path, recording.manifest)
         self._names, self._course = Names(self.program, recording.manifest), course
         self._visits = visits_of(recording, self.program, course, words)
-        preempted = [(one.core, one.retired) for one in course.fired if one.preempting and one.core >= 0]
-        self._standing = standing_at(recording, self.program, preempted)
-        self._made = MadeCalls(recording, self.program)
+        self._recording = recording
 
     def told(self, switches: Sequence[Switch], without: Sequence[str]) -> list[Told]:
-        """Those of `switches` that took place, in this order. without: see `Told`, of each preemption."""
+        """Those of `switches` that took place, in this order; while the recording is there. without: see
+        `Told`, of each preemption."""
         found, ends = [], list(without)
         for one in self._course.fired:
             switch = switches[one.number]
@@ -123,6 +122,17 @@ class Teller:
                 )
             )  # fmt: skip
         return found
+
+    @cached_property
+    def _standing(self) -> dict[tuple[int, int], Standing]:
+        """Where threads stand that are preempted, by core and instruction count."""
+        fired = self._course.fired
+        preempted = [(one.core, one.retired) for one in fired if one.preempting and one.core >= 0]
+        return standing_at(self._recording, self.program, preempted)
+
+    @cached_property
+    def _made(self) -> MadeCalls:
+        return MadeCalls(self._recording, self.program)
 
     def _before(self, one: Fired, following: Access | None) -> str:
         """In words, the call before which, or within which, the thread of a switch stands; '' where its next
