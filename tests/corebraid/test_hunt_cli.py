@@ -58,10 +58,13 @@ def test_the_explanation_names_the_places(found: tuple[Path, dict[str, object]])
     _, facts = found
     suspicions = facts["suspicions"]
     assert isinstance(suspicions, list)
-    assert [(one["certain"], "taken, and waited for" in one["title"]) for one in suspicions[:2]] == [
-        (True, True), (True, True),
-    ]  # fmt: skip
-    assert not any(one["certain"] for one in suspicions[2:])
+    circle = suspicions[0]
+    assert circle["certain"] is True
+    assert circle["title"].endswith(": taken by one thread and waited for by another, in a circle")
+    took = [" took " in step for step in circle["steps"]]
+    assert took == [True, False, True, False]
+    assert all(" waits for " in step for step, one in zip(circle["steps"], took, strict=True) if not one)
+    assert not any(one["certain"] for one in suspicions[1:])
     text = json.dumps(suspicions)
     assert "called from transfer" in text
     assert "bug_lock_order.c:" in text

@@ -52,8 +52,10 @@ class Decisive:
 
     @property
     def of_libraries(self) -> bool:
-        """Whether all accesses to its word are made by libraries: a lock's, mostly."""
-        return all(one.caller for one in self.accesses if one.overlaps(self.word))
+        """Whether all accesses to its word are made by libraries, a lock's mostly; and nothing else decides,
+        as a system call, which is a step and no access."""
+        calls = len(self.steps) > len(self.accesses)
+        return not calls and all(one.caller for one in self.accesses if one.overlaps(self.word))
 
     def facts(self) -> dict[str, object]:
         """As JSON."""

@@ -26,11 +26,17 @@ _TAKING = {"munmap", "mremap", "mprotect"}
 _BAD_ACCESS, _NO_RIGHTS = (128 + 7, 128 + 11), (0, 4)
 #: In the names of functions that wait for a condition variable, and that wake one who does.
 _WAITS, _SIGNALS = "!pthread_cond_", "!pthread_cond_signal"
+#: What is said of the mutexes of several threads each of which has what another one waits for, and of one
+#: that has waited for its own.
+_CIRCLE = "{word}: taken by one thread and waited for by another, in a circle"
+_ITS_OWN = "the mutex {word}: taken, and waited for by the thread that has it"
+_LOOKING = "{word}: written by one thread, and looked at by another that waits, in a circle"
 #: Addresses below are no memory's.
 _LEAST_ADDRESS = 1 << 16
 _MOST_CALLS = 8
-#: Shared reads that a thread made last, of which one may have decided that it waits; of these the very last.
-_MOST_READS, _FEW_READS = 16, 4
+#: Shared reads that a thread made last, of which one may have decided that it waits; of these the last, and
+#: the very last.
+_MOST_READS, _FEW_READS, _LAST_READS = 16, 4, 2
 
 
 @dataclass(frozen=True)
@@ -47,58 +53,95 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Held:
+    """A step at a lock. access: which took it, or tried to."""
+
+    access: Access
+    took: bool
+
+    @property
+    def pc(self) -> int:
+        """Where."""
+        return self.access.pc
+
+    @property
+    def did(self) -> str:
+        """In words, of the lock."""
+        return "took" if self.took else "waits for"
+
+
+@dataclass(frozen=True)
 class Moment:
-    """title: with {word} for the name of `address`. certain: it alone is why the run ended so."""
+    """title: with {word} for the names of `address` and `others`. certain: it alone is why the run ended
+    so."""
 
     address: int
     title: str
-    steps: tuple[Access | Note, ...]
+    steps: tuple[Access | Note | Held, ...]
     certain: bool = False
+    others: tuple[int, ...] = ()
 
 
 def last_moments(
-    recording: Recording, accesses: list[Access], name: Callable[[int], str] = lambda pc: ""
+    recording: Recording, accesses: list[Access], name: Callable[[int], str], own: Callable[[int], bool]
 ) -> Iterator[Moment]:
-    """What there is to say of how the recording ended. name: of the function at a place. Raises FormatError,
-    Divergence."""
+    """What there is to say of how the recording ended. name: of the function at a place; own: whether that is
+    of the program's own code. Raises FormatError, Divergence."""
     end = recording.manifest.end
     if end is None or not recording.manifest.linux:
         return
     if end.reason == "deadlock":
         waits = waits_of(end)
+        looks = [a for a in accesses if a.reads and not a.caller and own(a.pc)]
         yield from _held(waits, accesses)
-        yield from _passed_over(waits, accesses, name)
-        yield from _missed(waits, accesses)
+        yield from _passed_over(waits, accesses, looks, name)
+        yield from _missed(waits, accesses, looks)
+        yield from _looking(waits, accesses, looks)
     elif end.reason == "signal" and end.exit_code in _BAD_ACCESS:
         yield from _gone(recording, accesses)
 
 
 def _held(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]:
-    """Mutexes of the deadlock: who took them, and what it did then. Those of a cycle first."""
-    ring = set(cycle(waits))
-    for one in sorted(waits, key=lambda it: it.tid not in ring):
-        address, owner = one.address, one.owner
-        if one.what is not Awaited.MUTEX or address is None or owner is None:
-            continue
-        took = [a for a in accesses if a.word == address & -8 and a.who == owner and a.atomic and not a.old]
-        tried = [a for a in accesses if a.word == address & -8 and a.who == one.tid and a.writes]
-        if took and tried:
-            steps, certain = (took[-1], tried[-1]), one.tid in ring
-            yield Moment(address, "the mutex {word}: taken, and waited for", steps, certain)
+    """Mutexes of the deadlock: who took them, and who waits for them. Those of a circle of threads first, and
+    together: none of them alone would be a deadlock."""
+    ring, by_thread = cycle(waits), {one.tid: one for one in waits}
+    steps = tuple(step for tid in ring for step in _of_lock(by_thread[tid], accesses))
+    if words := tuple(dict.fromkeys(step.access.address for step in steps if isinstance(step, Held))):
+        title = _ITS_OWN if len(ring) == 1 else _CIRCLE
+        yield Moment(words[0], title, steps, certain=True, others=words[1:])
+    for one in (it for it in waits if it.tid not in ring):
+        mutex = _of_lock(one, accesses) if one.what is Awaited.MUTEX else []
+        if mutex and isinstance(mutex[0], Held):
+            yield Moment(mutex[0].access.address, "the mutex {word}: taken, and waited for", tuple(mutex))
+
+
+def _of_lock(one: Waiting, accesses: list[Access]) -> list[Held | Note]:
+    """What a thread waits for that another one has: how that took it, and who waits. Of what has no owner, or
+    none who is known to have taken it, nothing; of a thread's end that it is waited for."""
+    if one.what is Awaited.THREAD:
+        last = next((a for a in reversed(accesses) if a.who == one.tid), None)
+        place = 0 if last is None else last.caller or last.pc
+        return [Note(one.tid, f"waits for thread {one.owner} to end, after", place)] if place else []
+    if one.address is None or one.owner is None:
+        return []
+    here = [a for a in accesses if a.word == one.address & -8]
+    took = [a for a in here if a.who == one.owner and a.atomic and not a.old]
+    tried = [a for a in here if a.who == one.tid and a.writes]
+    return [Held(took[-1], True), Held(tried[-1], False)] if took and tried else []
 
 
 def _passed_over(
-    waits: Iterable[Waiting], accesses: list[Access], name: Callable[[int], str]
+    waits: Iterable[Waiting], accesses: list[Access], looks: list[Access], name: Callable[[int], str]
 ) -> Iterator[Moment]:
     """Condition variables that were signalled while a thread waited for them that waits for ever now, though
-    what it had looked at is not what it was."""
+    what it had looked at is not what it was. looks: reads of the program's own."""
     told = set[tuple[int, int]]()
     for waiter in (one.tid for one in waits):
         mine = [a for a in accesses if a.who == waiter]
         made = list(takewhile(lambda a, last=mine[-1:]: a.caller == last[0].caller != 0, reversed(mine)))  # type: ignore[misc]
         # From its first indivisible access there on it is counted among those that wait.
         counted = next((a for a in reversed(made) if a.atomic and _WAITS in name(a.pc)), None)
-        if counted is None or not _looks_other(mine, accesses):
+        if counted is None or not _looks_other([a for a in looks if a.who == waiter], accesses):
             continue
         words = {a.word for a in made}
         later = [a for a in accesses if a.at > counted.at and a.who != waiter and a.word in words]
@@ -110,18 +153,18 @@ def _passed_over(
 
 
 def _looks_other(mine: list[Access], accesses: list[Access]) -> bool:
-    """Whether something that a thread read last is another now."""
-    for read in [a for a in mine if a.reads and not a.caller][-_FEW_READS:]:
+    """Whether something that a thread read last is another now. mine: its reads."""
+    for read in mine[-_FEW_READS:]:
         writes = [a for a in accesses if a.at > read.at and a.writes and a.overlaps(read)]
         if writes and writes[-1].who != read.who and writes[-1].new != read.new:
             return True
     return False
 
 
-def _missed(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment]:
+def _missed(waits: Iterable[Waiting], accesses: list[Access], looks: list[Access]) -> Iterator[Moment]:
     """What a thread read last before it began to wait, and another changed after that."""
     for waiter in (one.tid for one in waits):
-        mine = [a for a in accesses if a.who == waiter and a.reads and not a.caller]
+        mine = [a for a in looks if a.who == waiter]
         for read in reversed(mine[-_MOST_READS:]):
             later = [
                 a for a in accesses
@@ -131,6 +174,34 @@ def _missed(waits: Iterable[Waiting], accesses: list[Access]) -> Iterator[Moment
                 title = "{word}: changed after a thread had looked at it that waits for ever now"
                 yield Moment(read.address, title, (read, later[0]))
                 break
+
+
+def _looking(waits: Sequence[Waiting], accesses: list[Access], looks: list[Access]) -> Iterator[Moment]:
+    """Threads that wait for each other in a circle where nobody has a lock: each has looked last at what the
+    next one, which waits, too, had written, and nobody has changed since."""
+    seen = dict[int, tuple[Access, Access]]()
+    for tid in (one.tid for one in waits):
+        mine, others = [a for a in looks if a.who == tid], {one.tid for one in waits} - {tid}
+        if (found := _looked_at(mine[-_LAST_READS:], others, accesses)) is not None:
+            seen[tid] = found
+    edges = [Waiting(tid, "", Awaited.FUTEX, owner=wrote.who) for tid, (wrote, _) in seen.items()]
+    ring = [seen[tid] for tid in cycle(edges)]
+    if len(ring) > 1:
+        words = [read.address for _, read in ring]
+        steps = tuple(step for pair in ring for step in pair)
+        yield Moment(words[0], _LOOKING, steps, others=tuple(words[1:]))
+
+
+def _looked_at(
+    reads: Sequence[Access], others: set[int], accesses: list[Access]
+) -> tuple[Access, Access] | None:
+    """(the write, the read) of the last one that finds what one of some other threads has written, which is
+    there still. reads: of a thread."""
+    for read in reversed(reads):
+        wrote = next((a for a in reversed(accesses) if a.writes and a.overlaps(read)), None)
+        if wrote is not None and wrote.who in others and wrote.at < read.at:
+            return wrote, read
+    return None
 
 
 def _gone(recording: Recording, accesses: list[Access]) -> Iterator[Moment]:

@@ -16,8 +16,8 @@ from corebraid.study.causes import encounters, patterns
 from corebraid.study.causes.bad_pointer import pointer_read, seen_write, usual_write
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import Decisive, around_first
-from corebraid.study.causes.last_moments import Moment, last_moments
-from corebraid.study.causes.novelty import Novel, novelties
+from corebraid.study.causes.last_moments import Held, Moment, Note, last_moments
+from corebraid.study.causes.novelty import OWN, Novel, novelties
 from corebraid.study.causes.ordered_words import ordered_accesses
 from corebraid.study.causes.patterns import Ranked, find_patterns, rank
 from corebraid.study.shared_rows import Access
@@ -123,9 +123,8 @@ class Names:
         did = "read" if not access.writes else "wrote"
         if access.atomic:
             did = "atomically read" if access.old == access.new else f"atomically changed {old} to"
-        where = f"core {access.core}, instruction {access.retired}"
         place = self.called(access.pc, access.caller)
-        return f"{self.who(access.who)} {did} {value} at {place}  [{where}]"
+        return f"{self.who(access.who)} {did} {value} at {place}  [{_where(access)}]"
 
     def who(self, number: int) -> str:
         """'thread 1001 (worker)', or of firmware 'core 1'."""
@@ -157,11 +156,15 @@ def suspicions(
         own = pointer_read(recording, accesses, own=True)
         if own is not None and not any(hint.event in (_name(died_of), _name(own)) for hint in told):
             told.insert(0, _pointer(own, accesses, passed, names))
-    moments = list(last_moments(recording, accesses, program.symbols.name))
+    moments = list(last_moments(recording, accesses, program.symbols.name, lambda pc: code.kind(pc) == OWN))
     certain = [_moment(one, names) for one in moments if one.certain]
-    told = [_moment(one, names) for one in moments if not one.certain] + told
-    certain += pointer_first(told, None if died_of is None else _name(died_of), decisive)
+    last = [_moment(one, names) for one in moments if not one.certain]
+    certain += pointer_first(last + told, None if died_of is None else _name(died_of), decisive)
     decided = [_decided(one, accesses) for one in decisive if one.title]
+    if all(one.of_libraries for one in decisive if one.title):
+        # What threads that wait for ever have looked at says more than which of them takes a lock first.
+        certain, last = certain + last, []
+    told = last + told
     told = told or ([] if decided or certain else [_stopped(one, names) for one in decisive[:1]])
     known = [set(one.pcs) for one in (*certain, *decided)]
     others = [one for one in around_first(told, decisive) if set(one.pcs) not in known]
@@ -226,19 +229,31 @@ def _told(one: Ranked, names: Names) -> Suspicion:
 
 
 def _moment(one: Moment, names: Names) -> Suspicion:
-    steps = []
-    for step in one.steps:
-        steps.append(names.access(step) if isinstance(step, Access) else step.text(names.place, names.who))
-    title = one.title.format(word=names.word(one.address))
-    accesses = [step for step in one.steps if isinstance(step, Access)]
+    steps = [_step(step, names) for step in one.steps]
+    title = one.title.format(word=", ".join(map(names.word, (one.address, *one.others))))
+    accesses = [step.access if isinstance(step, Held) else step for step in one.steps]
     pcs = tuple(step.pc for step in one.steps)
-    event = _event(accesses)
+    event = _event([one for one in accesses if isinstance(one, Access)])
     return Suspicion(one.address, title, tuple(steps), event=event, pcs=pcs, certain=one.certain)
+
+
+def _step(step: Access | Note | Held, names: Names) -> str:
+    if isinstance(step, Held):
+        access = step.access
+        return (
+            f"{names.who(access.who)} {step.did} {names.word(access.address)} at "
+            f"{names.called(access.pc, access.caller)}  [{_where(access)}]"
+        )
+    return names.access(step) if isinstance(step, Access) else step.text(names.place, names.who)
 
 
 def _event(steps: Sequence[Access]) -> str | None:
     """What the last access that reads is called."""
     return next((_name(one) for one in reversed(steps) if one.reads), None)
+
+
+def _where(access: Access) -> str:
+    return f"core {access.core}, instruction {access.retired}"
 
 
 def _name(one: Access) -> str:

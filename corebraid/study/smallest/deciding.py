@@ -17,6 +17,7 @@ from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_of, title_of
 from corebraid.study.causes.novelty import OWN
 from corebraid.study.course import Course
+from corebraid.study.deadlocks import waits_of
 from corebraid.study.shared_rows import WORD, Access
 from corebraid.study.smallest.calls import standing_at
 from corebraid.study.smallest.narrowing import Instruction, Window, course_of
@@ -26,6 +27,7 @@ from corebraid.study.smallest.trials import record_tried
 from corebraid.study.stack_names import Called
 from corebraid.study.stacks import Stack, stacks_at
 from corebraid.study.subjects import Subject
+from emu.linux.tasks.waiting import cycle
 from recorder.files.reader import Recording
 from recorder.replay.seek import accesses
 
@@ -54,7 +56,7 @@ def decisive_of(
     pair = border(between, late, made)
     if pair is None:
         return _by_calls(recording, teller, window, places, (early, between, late)) if fails else None
-    calls = LockCalls(teller.program, data_decides=not _is_deadlock(recording))
+    calls = LockCalls(teller.program, data_decides=not _in_a_circle(recording))
     steps, there, title = deciding(early, pair, made, calls)
     callers = _callers(recording, teller, steps)
     said = [teller.access(one, named=True) + called for one, called in zip(steps, callers, strict=True)]
@@ -99,9 +101,10 @@ def _by_calls(
     return Decisive(tuple(done), early[-1], tuple(said), title, tuple(pcs))
 
 
-def _is_deadlock(recording: Recording) -> bool:
+def _in_a_circle(recording: Recording) -> bool:
+    """Whether it ends as threads wait for each other, which nothing decides but who takes which lock."""
     end = recording.manifest.end
-    return end is not None and end.reason == "deadlock"
+    return end is not None and end.reason == "deadlock" and bool(cycle(waits_of(end)))
 
 
 def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> list[str]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
@@ -187,7 +187,9 @@ def reduction_of(
                 decided.append(one)
         except KeyboardInterrupt:
             interrupted = True
-    return replace(kept, interrupted=interrupted, decided=tuple(decided))
+    # That one thread takes a lock before another says little where something of the program's own decides.
+    decided.sort(key=lambda one: one.of_libraries)
+    return replace(kept, interrupted=interrupted, decided=tuple(decided[:_MOST_DECIDED]))
 
 
 def _windows(trials: Trials, smallest: Smallest, way: Way) -> Iterator[Iterator[Window]]:
@@ -204,16 +206,25 @@ def _windows(trials: Trials, smallest: Smallest, way: Way) -> Iterator[Iterator[
 def _decided(
     recording: Path, comparison: Comparison, trials: Trials, smallest: Smallest, way: Way
 ) -> Iterator[Decisive]:
-    """What decides at its preemptions, one by one, as far as there is time and it can be told."""
+    """What decides at its preemptions, one by one, as far as there is time and it can be told; of each
+    something of the program's own, if there is anything."""
     subject, tried, fails = comparison.subject, smallest.found.run.attempt, bool(smallest.preempting)
-    for windows in islice(_windows(trials, smallest, way), _MOST_DECIDED):
+    own = 0
+    for windows in _windows(trials, smallest, way):
+        found = list[Decisive]()
         for window in windows:
             one = None
             with scratch(recording, "the recording is kept") as folder, suppress(CorebraidError):
                 one = decisive_of(window, subject, tried, folder / "narrow", fails=fails)
             if one is not None:
-                yield one
-                break
+                found.append(one)
+                if not one.of_libraries:
+                    break
+        found.sort(key=lambda one: one.of_libraries)
+        yield from found[:1]
+        own += any(not one.of_libraries for one in found)
+        if own == _MOST_DECIDED:
+            return
 
 
 def _kept(recording: Path, comparison: Comparison, smallest: Smallest, again: Again) -> Reduction:

@@ -55,9 +55,11 @@ class Sections:
         program itself first, then by libraries for it. Where there are none, but the second thread has to
         wait, what others did meanwhile, the last first, and what it does then; or what it does later, which
         it would have done before. Where it does nothing there any more, what the first one reads there that
-        others wrote."""
+        others wrote. Where the first one gives the lock back, what the second one does before it goes on:
+        else the second one would have had to wait, and it would have gone on."""
         mine, theirs = (self._section(self._made.index(one)) for one in (there, here))
         if mine is None:
+            yield from self._gone_on(there, here) if self._calls.data_decides else ()
             return
         theirs = theirs or []
         found = [(one, other) for other, one in product(theirs, mine) if conflict(one, other)]
@@ -81,6 +83,20 @@ class Sections:
         after = self._made[begin : begin + _LATER]
         own = (one for one in after if one.who == here.who and self._is_data(one))
         return next(([(one, other)] for other in own for one in reversed(mine) if conflict(one, other)), [])
+
+    def _gone_on(self, there: Access, here: Access) -> list[Pair]:
+        """The first that the thread of `there` does behind it that cannot be swapped with something that the
+        other one has done from `here` on, and the last that is."""
+        behind = self._made[self._made.index(here) + 1 :][:_LATER]
+        done = list[Access]()
+        for one in filter(self._is_data, behind):
+            if one.who == here.who:
+                done.append(one)
+            elif one.who == there.who:
+                met = next((other for other in reversed(done) if conflict(other, one)), None)
+                if met is not None:
+                    return [(met, one)]
+        return []
 
     def _read_of_others(self, section: Sequence[Access]) -> list[Pair]:
         found = []

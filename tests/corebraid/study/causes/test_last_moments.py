@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from corebraid.base.rows.event import READ, RMW, WRITE
-from corebraid.study.causes.last_moments import _held, _missed, _passed_over
+from corebraid.study.causes.last_moments import Held, Note, _held, _looking, _missed, _passed_over
 from corebraid.study.shared_rows import Access
 from emu.linux.tasks.waiting import Awaited, Waiting
+
+
+def looks(made: list[Access]) -> list[Access]:
+    """Reads of the program's own code."""
+    return [one for one in made if one.reads and not one.caller]
 
 
 def test_one_of_two_variables_in_a_word() -> None:
@@ -16,7 +21,7 @@ def test_one_of_two_variables_in_a_word() -> None:
         Access(1, 2, 1, 5, 0x50, first, 4, WRITE, 0, 7),
         Access(2, 2, 1, 6, 0x54, second, 4, WRITE, 0, 1),
     ]
-    (moment,) = _missed([Waiting(1, "", Awaited.FUTEX)], made)
+    (moment,) = _missed([Waiting(1, "", Awaited.FUTEX)], made, looks(made))
     assert moment.address == second
     assert [step.address for step in moment.steps if isinstance(step, Access)] == [second, second]
 
@@ -36,9 +41,31 @@ def test_the_mutexes_of_a_circle_come_first_and_are_certain() -> None:
         Waiting(2, "", Awaited.MUTEX, first, owner=1),
         Waiting(1, "", Awaited.MUTEX, second, owner=2),
     ]
-    found = list(_held(waits, made))
-    assert [(one.address, one.certain) for one in found] == [(first, True), (second, True), (first, False)]
-    assert all(not one.certain for one in _held(waits[:2], made))
+    circle, other = _held(waits, made)
+    assert circle.certain
+    assert (circle.address, circle.others) == (second, (first,))
+    assert [(step.access.at, step.took) for step in circle.steps if isinstance(step, Held)] == [
+        (1, True), (4, False), (0, True), (3, False),
+    ]  # fmt: skip
+    assert (other.address, other.certain) == (first, False)
+    assert [(step.access.at, step.took) for step in other.steps if isinstance(step, Held)] == [
+        (0, True), (2, False),
+    ]  # fmt: skip
+    assert not any(one.certain for one in _held(waits[:2], made))
+
+
+def test_a_circle_of_one_and_one_with_a_thread_that_is_to_end() -> None:
+    lock = 0x1000
+    made = [Access(0, 1, 0, 5, 0x40, lock, 4, RMW, 0, 1), Access(1, 1, 0, 9, 0x44, lock, 4, RMW, 1, 2)]
+    (itself,) = _held([Waiting(1, "", Awaited.MUTEX, lock, owner=1)], made)
+    assert itself.certain
+    assert itself.title == "the mutex {word}: taken, and waited for by the thread that has it"
+    made = [*made[:1], Access(1, 2, 1, 6, 0x50, lock, 4, RMW, 1, 2)]
+    waits = [Waiting(1, "", Awaited.THREAD, owner=2), Waiting(2, "", Awaited.MUTEX, lock, owner=1)]
+    (circle,) = _held(waits, made)
+    assert (circle.address, circle.others) == (lock, ())
+    (note,) = (step for step in circle.steps if isinstance(step, Note))
+    assert note.text(hex, lambda who: f"thread {who}") == "thread 1 waits for thread 2 to end, after 0x40"
 
 
 FUNCTIONS = {1: "libc.so.6!pthread_cond_wait+0x1", 2: "libc.so.6!pthread_cond_signal+0x9", 3: "main"}
@@ -56,7 +83,7 @@ def signalled(*steps: tuple[int, str, int]) -> list[tuple[int, int]]:
             pc = 1 if did == "w" else 2
             made.append(Access(at, who, who, at, pc, condition, 8, RMW, at, at + 1, 0x90 + who))
     waits = [Waiting(1, "", Awaited.FUTEX), Waiting(3, "", Awaited.FUTEX)]
-    found = _passed_over(waits, made, lambda pc: FUNCTIONS[pc])
+    found = _passed_over(waits, made, looks(made), lambda pc: FUNCTIONS[pc])
     return [tuple(step.at for step in one.steps if isinstance(step, Access)) for one in found]  # type: ignore[misc]
 
 
@@ -70,3 +97,24 @@ def test_one_of_several_was_woken() -> None:
     assert signalled((2, "W", 1), (2, "s", 0), *looks) == []
     assert signalled(*looks, (2, "W", 1)) == []
     assert signalled(looks[0], (2, "W", 1), (2, "s", 0), *looks[1:]) == []
+
+
+def test_threads_that_have_looked_at_what_the_other_one_wrote() -> None:
+    """Each has begun something, and waits for the end of what the other one has begun."""
+    one, other = 0x1000, 0x2000
+    waits = [Waiting(1, "", Awaited.CONDITION), Waiting(2, "", Awaited.CONDITION)]
+    made = [
+        Access(0, 1, 0, 5, 0x40, one, 4, WRITE, 0, 1),
+        Access(1, 2, 1, 6, 0x40, other, 4, WRITE, 0, 1),
+        Access(2, 1, 0, 7, 0x50, other, 4, READ, 1, 1),
+        Access(3, 2, 1, 8, 0x50, one, 4, READ, 1, 1),
+    ]
+    (moment,) = _looking(waits, made, looks(made))
+    assert (moment.address, moment.others, moment.certain) == (other, (one,), False)
+    assert [step.at for step in moment.steps if isinstance(step, Access)] == [1, 2, 0, 3]
+    # One of them does not wait; what it has looked at is another now; or it wrote it itself.
+    assert not list(_looking(waits[:1], made, looks(made)))
+    later = [*made, Access(4, 3, 2, 9, 0x60, other, 4, WRITE, 1, 2)]
+    assert not list(_looking(waits, later, looks(later)))
+    own = [*made[:3], Access(3, 2, 1, 8, 0x50, other, 4, READ, 1, 1)]
+    assert not list(_looking(waits, own, looks(own)))

@@ -134,6 +134,19 @@ def test_what_the_second_one_does_later_under_the_lock_or_without() -> None:
     assert told("2Ll 1Tl 2Rx0 2Ul 1Ll 1Wy0-1 1Ul 3Wx0-1", 0, 1)[0] == [0, 1]
 
 
+def test_who_gives_the_lock_back_would_have_gone_on_before_the_second_one() -> None:
+    """Else the second thread had to wait for the lock, and the first one would have read what it found."""
+    text = "1Ll 1Wy0-1 1Ul 2Ll 2Wx0-1 2Wx1-2 2Ul 3Wx2-3 1Rx3"
+    assert told(text, 2, 3) == ([2, 3, 5, 8], "x", "written by one thread before another read it")
+    # What it does before the second one does anything there, or what a third does, is nothing of that.
+    assert told("1Ll 1Ul 2Ll 1Rx0 2Wx0-1 2Ul", 1, 2)[0] == [1, 2]
+    assert told("1Ll 1Ul 2Ll 2Ry0 2Ul 3Wy0-1 1Rx0", 1, 2)[0] == [1, 2]
+    # Nor is anything where threads wait for each other in a circle.
+    made = accesses(text)
+    waits = LockCalls(data_decides=False)
+    assert [one.at for one in deciding([], (made[2], made[3]), made, waits)[0]] == [2, 3]
+
+
 def test_what_a_library_does_for_the_program_under_a_lock() -> None:
     # The library's own words are nothing to the program.
     text = "2Ll 1Tl 2wy0-1 2Ul 1Ll 1ry1 1Ul"
