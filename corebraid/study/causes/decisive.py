@@ -57,6 +57,11 @@ class Decisive:
         calls = len(self.steps) > len(self.accesses)
         return not calls and all(one.caller for one in self.accesses if one.overlaps(self.word))
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Of its steps, in the program."""
+        return (*(one.pc for one in self.accesses), *self.pcs)
+
     def facts(self) -> dict[str, object]:
         """As JSON."""
         return {"address": f"{self.word.word:#x}", "title": self.title, "steps": list(self.steps)}

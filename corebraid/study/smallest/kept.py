@@ -209,6 +209,7 @@ def _decided(
     """What decides at its preemptions, one by one, as far as there is time and it can be told; of each
     something of the program's own, if there is anything."""
     subject, tried, fails = comparison.subject, smallest.found.run.attempt, bool(smallest.preempting)
+    known = set[tuple[int, ...]]()
     own = 0
     for windows in _windows(trials, smallest, way):
         found = list[Decisive]()
@@ -220,9 +221,12 @@ def _decided(
                 found.append(one)
                 if not one.of_libraries:
                     break
-        found.sort(key=lambda one: one.of_libraries)
-        yield from found[:1]
-        own += any(not one.of_libraries for one in found)
+        one = min(found, key=lambda it: it.of_libraries, default=None)
+        # The same places of a loop may decide more than once.
+        if one is not None and one.places not in known:
+            known.add(one.places)
+            yield one
+            own += not one.of_libraries
         if own == _MOST_DECIDED:
             return
 

@@ -57,9 +57,10 @@ class Narrowing:
         self._trials, self._found, self._so = trials, found, so
 
     def windows(self) -> Iterator[Iterator[Window]]:
-        """Of its preemptions, in order, until the time is over: of each those that there are, the one whose
-        thread is stopped latest first."""
-        for fired in course_of(self._found).preempting:
+        """Of its preemptions, the last one first, until the time is over: of each those that there are, the
+        one whose thread is stopped latest first. What comes before the last one mostly brings threads to
+        where that matters."""
+        for fired in reversed(course_of(self._found).preempting):
             yield self._each(fired)
 
     def _each(self, fired: Fired) -> Iterator[Window]:
