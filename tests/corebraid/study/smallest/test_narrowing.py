@@ -125,7 +125,7 @@ def test_what_must_come_before_is_found_too(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_of_two_preemptions_each_is_narrowed(seed: int) -> None:
-    """The second one in the way of the first one's return."""
+    """The last one first; the second one in the way of the first one's return."""
     rnd = random.Random(seed)
     lengths = {1: 60, 2: 60, 3: 60}
     a, c = sorted(rnd.sample(range(1, 60), 2))
@@ -135,7 +135,7 @@ def test_of_two_preemptions_each_is_narrowed(seed: int) -> None:
         return before((2, b), (1, a))(order) and before((1, c), (2, d))(order)
 
     tiny = Tiny(lengths, fails)
-    first, second = windows(tiny, Switch(1, a, 2, True), Switch(2, d, 1, True))
+    second, first = windows(tiny, Switch(1, a, 2, True), Switch(2, d, 1, True))
     assert (first.between, first.late) == (Instruction(2, b), Instruction(1, a))
     assert (second.between, second.late) == (Instruction(1, c), Instruction(2, d))
 
