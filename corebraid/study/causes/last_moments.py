@@ -73,13 +73,14 @@ class Held:
 @dataclass(frozen=True)
 class Moment:
     """title: with {word} for the names of `address` and `others`. certain: it alone is why the run ended
-    so."""
+    so. close: it is about what a thread did last before it began to wait."""
 
     address: int
     title: str
     steps: tuple[Access | Note | Held, ...]
     certain: bool = False
     others: tuple[int, ...] = ()
+    close: bool = False
 
 
 def last_moments(
@@ -149,7 +150,7 @@ def _passed_over(
         if signals and (call := (signals[-1].who, signals[-1].caller)) not in told:
             told.add(call)
             title = "{word}: signalled while this thread waited for it, but another one was woken"
-            yield Moment(signals[-1].address, title, (counted, signals[-1]))
+            yield Moment(signals[-1].address, title, (counted, signals[-1]), close=True)
 
 
 def _looks_other(mine: list[Access], accesses: list[Access]) -> bool:
@@ -172,7 +173,8 @@ def _missed(waits: Iterable[Waiting], accesses: list[Access], looks: list[Access
             ]  # fmt: skip
             if later:
                 title = "{word}: changed after a thread had looked at it that waits for ever now"
-                yield Moment(read.address, title, (read, later[0]))
+                close = read in mine[-_LAST_READS:]
+                yield Moment(read.address, title, (read, later[0]), close=close)
                 break
 
 
@@ -189,7 +191,7 @@ def _looking(waits: Sequence[Waiting], accesses: list[Access], looks: list[Acces
     if len(ring) > 1:
         words = [read.address for _, read in ring]
         steps = tuple(step for pair in ring for step in pair)
-        yield Moment(words[0], _LOOKING, steps, others=tuple(words[1:]))
+        yield Moment(words[0], _LOOKING, steps, others=tuple(words[1:]), close=True)
 
 
 def _looked_at(

@@ -163,7 +163,8 @@ def suspicions(
     decided = [_decided(one, accesses) for one in decisive if one.title]
     if all(one.of_libraries for one in decisive if one.title):
         # What threads that wait for ever have looked at says more than which of them takes a lock first.
-        certain, last = certain + last, []
+        certain += [_moment(one, names) for one in moments if one.close]
+        last = [_moment(one, names) for one in moments if not one.certain and not one.close]
     told = last + told
     told = told or ([] if decided or certain else [_stopped(one, names) for one in decisive[:1]])
     known = [set(one.pcs) for one in (*certain, *decided)]
