@@ -1,4 +1,4 @@
-/* repaired twin of apache_cache_refcount.c */
+/* repaired twin of apache_object_refcount.c */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* repaired twin of libuv_async_pending.c */
+/* repaired twin of libuv_pipe_pending.c */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
