@@ -15,19 +15,19 @@ from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import EVENT
 from emu.board.config import MachineConfig
 from emu.board.faults import Fault
-from emu.board.stretch import Calm, Ran, fastest, limits_of, run_moods, run_slices
+from emu.board.stretch import Calm, Stretches, fastest, limits_of
 from emu.board.watcher import Watcher
 from emu.bus.commit import commit_between_slices, commit_core, commit_step
 from emu.bus.lines import forget_pages
 from emu.bus.losses import LossNotes
 from emu.bus.names import PAGE
 from emu.bus.sync_points import ROOM, SYNC_POINT, note_sync_of
-from emu.core.core import take_back_stores
 from emu.core.half_done import note_half_done
 from emu.core.legality import is_illegal
 from emu.core.line_bus import Bus, LineBus
 from emu.core.page_bus import PageBus
 from emu.core.recorded import RecordedCore
+from emu.core.running import take_back_stores
 from emu.core.unfetch import give_back_fetch
 from emu.devices.one_sided import ENGINE
 from emu.native.state import (
@@ -46,8 +46,7 @@ from emu.native.state import (
     address_of,
     words_of,
 )
-from emu.schedule.moods import RUN, TASK
-from emu.schedule.policy import Ahead, Moods, Scheduler, Slice
+from emu.schedule.policy import Scheduler, Slice
 from emu.schedule.shared_words import SharedWords
 from emu.schedule.stepped import Stepped
 from isa.decoded import Block
@@ -58,8 +57,6 @@ _AGENT_ROWS = 1 << 14
 #: What agents may add between two looks at how full their buffer is: the words of a page.
 AGENT_SLACK = 1 << 10
 _MOST_CORES = 64
-#: Of one stretch, of those that are chosen one by one.
-_MOST_SLICES = 256
 
 
 class Stopped(Enum):
@@ -198,7 +195,7 @@ class Board:
         if (calm := self.calm()) is None:
             return None
         lone = ahead.lone if len(runnable) == 1 else 1
-        ran = self._run_ahead(ahead, runnable, limits_of(room, calm, total, lone))
+        ran = self._stretches.run(ahead, runnable, self.tasks(), limits_of(room, calm, total, lone))
         ahead.use(len(ran.slices) + (ran.core >= 0))
         self.slices_ran()
         self.watcher.slices_ran(ran.slices)
@@ -211,25 +208,9 @@ class Board:
         self.turn(piece, left, scheduler, ran.status)
         return ran.core
 
-    def _run_ahead(self, ahead: Ahead | Moods, runnable: list[int], limits: NDArray[np.uint64]) -> Ran:
-        pcs = np.array([core.pc for core in self.cores], np.uint64)
-        rows = self.core_rows, self.machine_rows, pcs
-        if isinstance(ahead, Moods):
-            slices, who = np.empty((_MOST_SLICES, 2), np.uint64), self.tasks()
-            seats = np.array([(k, k if who is None else who[k]) for k in runnable], np.int64)
-            done, number, status = self._run_moods(*rows, ahead.runs, ahead.tasks, seats, limits, slices)
-        else:
-            slices = np.empty((len(ahead.rows), 2), np.uint64)
-            done, number, status = run_slices(*rows, ahead.rows, np.array(runnable), limits, slices)
-        for core, pc in zip(self.cores, pcs.tolist(), strict=True):
-            core.pc = pc
-        return Ran(slices[:done], number, status)
-
     @cached_property
-    def _run_moods(self) -> Callable[..., Any]:
-        words, pairs = np.zeros(1, np.uint64), np.zeros((1, 2), np.uint64)
-        chosen = np.zeros(1, RUN), np.zeros(1, TASK), pairs.view(np.int64)
-        return run_moods.like(self.core_rows, self.machine_rows, words, *chosen, words, pairs)
+    def _stretches(self) -> Stretches:
+        return Stretches(self.cores, self.core_rows, self.machine_rows)
 
     def run_slice(
         self, number: int, length: int, *, exact: bool = True, events: int = 0, begun: int | None = None

@@ -7,17 +7,21 @@ how long they will have nothing to do (`Room`, `Calm`). What is recorded is the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
-from emu.core.core import run_core
+from emu.core.core import Core
+from emu.core.running import run_core
 from emu.core.unfetch import give_back_fetch
 from emu.native.state import STOP_SLICE
 from emu.native.unicorn import peek64
-from emu.schedule.moods import choose
+from emu.schedule.moods import RUN, TASK, choose
+from emu.schedule.policy import Ahead, Moods
 
 #: Later than any count or cycle.
 NEVER = 1 << 62
@@ -25,6 +29,8 @@ _NOBODY = np.int64(-1)
 _ZERO, _NEVER = np.uint64(0), np.uint64(NEVER)
 #: Limits that come before those of each core.
 _HEAD = 5
+#: Slices of one stretch, of those that are chosen one by one.
+_MOST_SLICES = 256
 
 
 class Room(NamedTuple):
@@ -163,3 +169,36 @@ def run_moods(cores, machines, pcs, runs, tasks, seats, limits, ran):  # type: i
         if _is_over(cores, limits, number, passed - began, given - had):
             return done + 1, _NOBODY, status
     return len(ran), _NOBODY, 0
+
+
+class Stretches:
+    """Stretches of a machine. core_rows: CORE[n], of its cores; machine_rows: MACHINE[1]."""
+
+    def __init__(
+        self, cores: Sequence[Core], core_rows: NDArray[np.void], machine_rows: NDArray[np.void]
+    ) -> None:
+        self._cores, self._rows = cores, (core_rows, machine_rows)
+
+    def run(
+        self, ahead: Ahead | Moods, runnable: list[int], who: Sequence[int] | None, limits: NDArray[np.uint64]
+    ) -> Ran:
+        """Run one. runnable, who: as of `emu.schedule.policy.Scheduler.next`. limits: see `limits_of`."""
+        pcs = np.array([core.pc for core in self._cores], np.uint64)
+        if isinstance(ahead, Moods):
+            slices = np.empty((_MOST_SLICES, 2), np.uint64)
+            seats = np.array([(k, k if who is None else who[k]) for k in runnable], np.int64)
+            chosen = ahead.runs, ahead.tasks, seats
+            done, number, status = self._run_moods(*self._rows, pcs, *chosen, limits, slices)
+        else:
+            slices = np.empty((len(ahead.rows), 2), np.uint64)
+            cores = np.array(runnable)
+            done, number, status = run_slices(*self._rows, pcs, ahead.rows, cores, limits, slices)
+        for core, pc in zip(self._cores, pcs.tolist(), strict=True):
+            core.pc = pc
+        return Ran(slices[:done], number, status)
+
+    @cached_property
+    def _run_moods(self) -> Callable[..., Any]:
+        words, pairs = np.zeros(1, np.uint64), np.zeros((1, 2), np.uint64)
+        chosen = np.zeros(1, RUN), np.zeros(1, TASK), pairs.view(np.int64)
+        return run_moods.like(*self._rows, words, *chosen, words, pairs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +16,7 @@ from emu.bus.store_buffer import new_buffer
 from emu.core.core import Core
 from emu.core.random_read import finish_random_read
 from emu.core.saved_pages import drop_pages
+from emu.core.standing import AtBarrier, CoreState, Diverged, NeedRows, Step, TraceFull
 from emu.core.surroundings import DEVICES, Surroundings
 from emu.core.trace_buffers import TraceBuffers
 from emu.core.watched_pages import WatchedPages, Watching
@@ -67,50 +67,6 @@ def _count_strata(log, begin, end, count):  # type: ignore[no-untyped-def]
     while k < end and log[k].kind == STRATUM and log[k].count == count:
         k += 1
     return k - begin
-
-
-@dataclass(frozen=True)
-class NeedRows:
-    """The replay needs the next rows of the log."""
-
-
-@dataclass(frozen=True)
-class AtBarrier:
-    """The core stands exactly at a row that is not a miss or an input; `row` is that RECORD."""
-
-    row: np.void
-
-
-@dataclass(frozen=True)
-class TraceFull:
-    """The trace buffer must be emptied."""
-
-
-@dataclass(frozen=True)
-class Diverged:
-    """The core did something that its log does not allow, in words."""
-
-    what: str
-    expected: str
-    found: str
-
-
-@dataclass(frozen=True)
-class CoreState:
-    """What a core is between two instructions, but for its memory. count: instructions retired; strata:
-    passed; context: its registers, as the ISA lays them out; unlisted: those that are not among them;
-    committed: stores that have left its store buffer, which must be empty; awaiting: not 0 if a system call
-    got no result."""
-
-    count: int
-    strata: int
-    context: bytes
-    unlisted: tuple[int, ...]
-    committed: int = 0
-    awaiting: int = 0
-
-
-Step = NeedRows | AtBarrier | TraceFull | Diverged
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,8 @@ from corebraid.base.host_memory import host_memory
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.event import ALONE, UNCOUNTED
 from emu.bus.losses import DOWNGRADED
-from emu.core.core import Core, flush_tlb
+from emu.core.core import Core
+from emu.core.running import flush_tlb
 from emu.hooks.trace import trace_made_alone
 from emu.hooks.trace_holds import close_spell, end_hold, open_spell, resume_hold
 from emu.hooks.watch import BY_HOLDS, KEPT, LATER, WATCHED

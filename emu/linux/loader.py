@@ -13,7 +13,8 @@ from corebraid.base.errors import ImageError
 from corebraid.base.memory import PAGE_BYTES
 from emu.linux.files.open_file import MappedFile
 from emu.linux.ground.limits import RESOURCES, RLIMIT_STACK
-from emu.linux.memory.address_space import AddressSpace, page_ceiling, page_floor
+from emu.linux.memory.address_space import AddressSpace
+from emu.linux.memory.pages import page_ceiling, page_floor
 from emu.linux.program import Program
 from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 from isa.abi import LinuxAbi

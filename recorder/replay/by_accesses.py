@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from corebraid.base.rows.record import END, STRATUM
 from corebraid.base.wording import Call, Option, Phrase, Text
-from emu.core.isolated import Diverged, IsolatedCore
+from emu.core.isolated import IsolatedCore
+from emu.core.standing import Diverged
 from recorder.files.access_digest import AccessDigest
 from recorder.files.digest import Digest
 from recorder.files.reader import Recording

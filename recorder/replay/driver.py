@@ -25,7 +25,8 @@ from corebraid.base.rows.record import (
     STRATUM,
 )
 from corebraid.base.wording import Text
-from emu.core.isolated import AtBarrier, Diverged, IsolatedCore, NeedRows, TraceFull
+from emu.core.isolated import IsolatedCore
+from emu.core.standing import AtBarrier, Diverged, NeedRows, TraceFull
 from isa.decoder import decoder_of
 from isa.table import Isa
 from recorder.files.digest import Digest

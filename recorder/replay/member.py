@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.record import MISS, MISS_LATE, RECEIVED, RECORD
-from emu.core.isolated import Diverged, IsolatedCore
+from emu.core.isolated import IsolatedCore
+from emu.core.standing import Diverged
 from emu.core.surroundings import DEVICES, KERNEL
 from emu.hooks.feed import FED, on_fed_access
 from recorder.evidence.opr.log import OprLog

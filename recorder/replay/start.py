@@ -11,8 +11,8 @@ import numpy as np
 
 from corebraid.base.errors import FormatError
 from corebraid.base.rows.record import DIGEST, STRATUM
-from emu.core.isolated import CoreState
 from emu.core.saved_pages import SavedPages
+from emu.core.standing import CoreState
 from recorder.files.checkpoints import (
     Checkpoint,
     checkpoint_path,

@@ -11,8 +11,9 @@ from emu.linux.files.regular import OpenPath
 from emu.linux.ground.call import Subject, idle, in_part, refused, table
 from emu.linux.ground.failure import Errno
 from emu.linux.ground.words import as_int, unsigned
-from emu.linux.memory.address_space import LOWEST, page_ceiling
+from emu.linux.memory.address_space import LOWEST
 from emu.linux.memory.mappings import Mapping
+from emu.linux.memory.pages import page_ceiling
 from emu.linux.tasks.task import Task
 from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,8 @@ from corebraid.base.memory import PAGE_BYTES
 from emu.linux.files.open_file import MappedFile
 from emu.linux.ground.failure import Errno, Unsupported
 from emu.linux.memory.mappings import Mapping, Mappings
-from emu.native.state import RIGHT_EXECUTE, RIGHT_READ, RIGHT_WRITE
+from emu.linux.memory.pages import effective, page_ceiling, page_floor
+from emu.native.state import RIGHT_EXECUTE, RIGHT_WRITE
 
 #: No mapping below (vm.mmap_min_addr).
 LOWEST = 0x10000
@@ -37,16 +38,6 @@ _FEW_PAGES = 8
 
 #: Puts bytes into whole pages that no core can reach: (address, bytes).
 Fill = Callable[[int, bytes], None]
-
-
-def page_floor(address: int) -> int:
-    """The beginning of its page."""
-    return address & -PAGE_BYTES
-
-
-def page_ceiling(address: int) -> int:
-    """The beginning of the next page, unless it is one."""
-    return (address + PAGE_BYTES - 1) & -PAGE_BYTES
 
 
 class AddressSpace:
@@ -404,11 +395,6 @@ class AddressSpace:
         return used
 
 
-def effective(rights: int) -> int:
-    """Rights as x86-64 page tables give them: what can be written or executed can be read."""
-    return rights | RIGHT_READ if rights else 0
-
-
 def _put_back(file: MappedFile, offset: int, data: bytes) -> None:
     try:
         file.write_back(offset, data)
@@ -418,8 +404,3 @@ def _put_back(file: MappedFile, offset: int, data: bytes) -> None:
             f"what was written to {file.path} in memory cannot be written to the file "
             f"({os.strerror(failure.number)})"
         ) from None
-
-
-def total_size(mappings: Iterable[Mapping]) -> int:
-    """Bytes that are mapped."""
-    return sum(mapping.end - mapping.start for mapping in mappings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from corebraid.base.memory import PAGE_BYTES
@@ -205,3 +205,8 @@ def _joins(first: Mapping, second: Mapping) -> bool:
     if first.grows != second.grows:
         return False
     return first.file is None or first.offset + first.end - first.start == second.offset
+
+
+def total_size(mappings: Iterable[Mapping]) -> int:
+    """Bytes that are mapped."""
+    return sum(mapping.end - mapping.start for mapping in mappings)

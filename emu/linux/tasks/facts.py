@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from corebraid.base.memory import PAGE_BYTES
 from emu.linux.files.open_file import OpenFile
 from emu.linux.ground.clock import CYCLE_NS, Clock
-from emu.linux.memory.address_space import total_size
+from emu.linux.memory.mappings import total_size
 from emu.linux.tasks.task import State, Task
 
 if TYPE_CHECKING:

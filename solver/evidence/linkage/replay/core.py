@@ -16,7 +16,8 @@ from corebraid.base.errors import CorebraidError, Divergence
 from corebraid.base.host_memory import host_memory
 from corebraid.base.rows.event import FETCH
 from corebraid.base.rows.record import CONTEXT, INPUT, LOSES, MISS, RECEIVED, RECORD
-from emu.core.isolated import Diverged, IsolatedCore
+from emu.core.isolated import IsolatedCore
+from emu.core.standing import Diverged
 from emu.core.surroundings import DEVICES, KERNEL
 from emu.hooks.fill import on_whole_fill
 from emu.native.state import address_of
