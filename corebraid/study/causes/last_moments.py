@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import takewhile
 
 from corebraid.base.memory import PAGE_BYTES
@@ -70,17 +71,26 @@ class Held:
         return "took" if self.took else "waits for"
 
 
+class Says(IntEnum):
+    """How much a moment says of why threads wait for ever: less than who takes a lock before whom; more than
+    that, since it is about what a thread did last before it waited; more than what else decides."""
+
+    LITTLE = 0
+    MORE = 1
+    MOST = 2
+
+
 @dataclass(frozen=True)
 class Moment:
     """title: with {word} for the names of `address` and `others`. certain: it alone is why the run ended
-    so. close: it is about what a thread did last before it began to wait."""
+    so. says: how much."""
 
     address: int
     title: str
     steps: tuple[Access | Note | Held, ...]
     certain: bool = False
     others: tuple[int, ...] = ()
-    close: bool = False
+    says: Says = Says.LITTLE
 
 
 def last_moments(
@@ -95,6 +105,8 @@ def last_moments(
         waits = waits_of(end)
         looks = [a for a in accesses if a.reads and not a.caller and own(a.pc)]
         yield from _held(waits, accesses)
+        # Who waits for somebody in particular does not wait until something is another.
+        waits = tuple(one for one in waits if one.owner is None)
         yield from _passed_over(waits, accesses, looks, name)
         yield from _missed(waits, accesses, looks)
         yield from _looking(waits, accesses, looks)
@@ -150,7 +162,7 @@ def _passed_over(
         if signals and (call := (signals[-1].who, signals[-1].caller)) not in told:
             told.add(call)
             title = "{word}: signalled while this thread waited for it, but another one was woken"
-            yield Moment(signals[-1].address, title, (counted, signals[-1]), close=True)
+            yield Moment(signals[-1].address, title, (counted, signals[-1]), says=Says.MORE)
 
 
 def _looks_other(mine: list[Access], accesses: list[Access]) -> bool:
@@ -173,8 +185,8 @@ def _missed(waits: Iterable[Waiting], accesses: list[Access], looks: list[Access
             ]  # fmt: skip
             if later:
                 title = "{word}: changed after a thread had looked at it that waits for ever now"
-                close = read in mine[-_LAST_READS:]
-                yield Moment(read.address, title, (read, later[0]), close=close)
+                says = Says.MORE if read in mine[-_LAST_READS:] else Says.LITTLE
+                yield Moment(read.address, title, (read, later[0]), says=says)
                 break
 
 
@@ -191,7 +203,7 @@ def _looking(waits: Sequence[Waiting], accesses: list[Access], looks: list[Acces
     if len(ring) > 1:
         words = [read.address for _, read in ring]
         steps = tuple(step for pair in ring for step in pair)
-        yield Moment(words[0], _LOOKING, steps, others=tuple(words[1:]), close=True)
+        yield Moment(words[0], _LOOKING, steps, others=tuple(words[1:]), says=Says.MOST)
 
 
 def _looked_at(

@@ -16,7 +16,7 @@ from corebraid.study.causes import encounters, patterns
 from corebraid.study.causes.bad_pointer import pointer_read, seen_write, usual_write
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import Decisive, around_first
-from corebraid.study.causes.last_moments import Held, Moment, Note, last_moments
+from corebraid.study.causes.last_moments import Held, Moment, Note, Says, last_moments
 from corebraid.study.causes.novelty import OWN, Novel, novelties
 from corebraid.study.causes.ordered_words import ordered_accesses
 from corebraid.study.causes.patterns import Ranked, find_patterns, rank
@@ -146,39 +146,54 @@ def suspicions(
     program = GuestProgram.of(path, recording.manifest)
     names, code = Names(program, recording.manifest), CodeNames(program)
     accesses, _ = ordered_accesses(path, np.unique(np.concatenate(words)) if words else None, code)
+    told, died_of = _unusual(recording, accesses, passed, names, code)
+    moments = last_moments(recording, accesses, program.symbols.name, lambda pc: code.kind(pc) == OWN)
+    decided = [(one.of_libraries, _decided(one, accesses)) for one in decisive if one.title]
+    first, told = in_order([(one, _moment(one, names)) for one in moments], decided, told, died_of)
+    if not (first or told):
+        return [_stopped(one, names) for one in decisive[:1]]
+    known = [set(one.pcs) for one in first]
+    others = [one for one in around_first(told, decisive) if set(one.pcs) not in known]
+    return [*first, *others][:_MOST_TOLD]
+
+
+def _unusual(
+    recording: Recording, accesses: list[Access], passed: Sequence[Passed], names: Names, code: CodeNames
+) -> tuple[list[Suspicion], str | None]:
+    """(what of the accesses runs that passed do not have, the event that has read the pointer of a bad
+    access). What is about that comes first."""
     if passed:
         found = novelties(accesses, [run.accesses for run in passed], code.kind)
         told = [_novel(one, names) for one in found]
     else:
         told = [_told(one, names) for one in rank(find_patterns(accesses), accesses) if one.score >= _LEAST]
-    if (died_of := pointer_read(recording, accesses)) is not None:
-        told.sort(key=lambda hint: hint.event != _name(died_of))
-        own = pointer_read(recording, accesses, own=True)
-        if own is not None and not any(hint.event in (_name(died_of), _name(own)) for hint in told):
-            told.insert(0, _pointer(own, accesses, passed, names))
-    moments = list(last_moments(recording, accesses, program.symbols.name, lambda pc: code.kind(pc) == OWN))
-    certain = [_moment(one, names) for one in moments if one.certain]
-    last = [_moment(one, names) for one in moments if not one.certain]
-    certain += pointer_first(last + told, None if died_of is None else _name(died_of), decisive)
-    decided = [_decided(one, accesses) for one in decisive if one.title]
-    if all(one.of_libraries for one in decisive if one.title):
-        # What threads that wait for ever have looked at says more than which of them takes a lock first.
-        certain += [_moment(one, names) for one in moments if one.close]
-        last = [_moment(one, names) for one in moments if not one.certain and not one.close]
-    told = last + told
-    told = told or ([] if decided or certain else [_stopped(one, names) for one in decisive[:1]])
-    known = [set(one.pcs) for one in (*certain, *decided)]
-    others = [one for one in around_first(told, decisive) if set(one.pcs) not in known]
-    return [*certain, *decided, *others][:_MOST_TOLD]
+    if (died_of := pointer_read(recording, accesses)) is None:
+        return told, None
+    told.sort(key=lambda hint: hint.event != _name(died_of))
+    own = pointer_read(recording, accesses, own=True)
+    if own is not None and not any(hint.event in (_name(died_of), _name(own)) for hint in told):
+        told.insert(0, _pointer(own, accesses, passed, names))
+    return told, _name(died_of)
 
 
-def pointer_first(
-    told: list[Suspicion], died_of: str | None, decisive: Sequence[Decisive]
-) -> list[Suspicion]:
-    """The hint that says who wrote the pointer of a bad access, which is read at `died_of`, where it comes
-    before what decides: that is nothing but who takes a lock before whom. told: hints, it the first."""
-    found = told[:1] if died_of is not None and told and told[0].event == died_of else []
-    return found if all(one.of_libraries for one in decisive if one.title) else []
+def in_order(
+    moments: Sequence[tuple[Moment, Suspicion]],
+    decided: Sequence[tuple[bool, Suspicion]],
+    unusual: Sequence[Suspicion],
+    died_of: str | None,
+) -> tuple[list[Suspicion], list[Suspicion]]:
+    """(hints that come first, those that come then). moments: the last ones, as hints. decided: what decides,
+    and whether that is no more than which thread takes a lock first. unusual: what runs that passed do not
+    have; died_of: the event that has read the pointer of a bad access: a hint that says who wrote it is the
+    first one of these."""
+    only_locks = all(alone for alone, _ in decided)
+    enough = Says.MORE if only_locks else Says.MOST
+    first = [told for one, told in moments if one.certain]
+    first += [told for one, told in moments if not one.certain and one.says >= enough]
+    if only_locks and died_of is not None:
+        first += [one for one in unusual[:1] if one.event == died_of]
+    last = [told for one, told in moments if not one.certain and one.says < enough]
+    return [*first, *(told for _, told in decided)], [*last, *unusual]
 
 
 def _pointer(read: Access, accesses: Sequence[Access], passed: Sequence[Passed], names: Names) -> Suspicion:

@@ -21,6 +21,7 @@ from corebraid.study.deadlocks import waits_of
 from corebraid.study.shared_rows import WORD, Access
 from corebraid.study.smallest.calls import standing_at
 from corebraid.study.smallest.narrowing import Instruction, Window, course_of
+from corebraid.study.smallest.scheduled_accesses import words_of_several
 from corebraid.study.smallest.sections import LockCalls, Sections, is_lock
 from corebraid.study.smallest.telling import Teller
 from corebraid.study.smallest.trials import record_tried
@@ -47,10 +48,28 @@ def decisive_of(
     places = [
         None if one is None else _place(course, one) for one in (window.early, window.between, window.late)
     ]
-    words = {word for place in places if place is not None for word in _words_at(recording, *place)}
+    here = {word for place in places if place is not None for word in _words_at(recording, *place)}
     shared = subject.options.shared
     known = np.zeros(0, np.uint64) if shared is None else shared.words
-    teller = Teller(recording, course, np.union1d(known, np.array(sorted(words), np.uint64)))
+    words = np.union1d(known, np.array(sorted(here), np.uint64))
+    found = _told(recording, Teller(recording, course, words), window, places, fails=fails)
+    if found is not None and found.of_libraries:
+        # What is done under a lock may be to what no learning run has seen to be shared.
+        more = np.union1d(words, words_of_several(recording, course))
+        wider = _told(recording, Teller(recording, course, more), window, places, fails=fails)
+        return found if wider is None or wider.of_libraries else wider
+    return found
+
+
+def _told(
+    recording: Recording,
+    teller: Teller,
+    window: Window,
+    places: Sequence[tuple[int, int] | None],
+    *,
+    fails: bool,
+) -> Decisive | None:
+    """The same, of the accesses of a teller. places: of the three borders."""
     early, between, late = ([] if one is None else _at(teller, *one) for one in places)
     made = [one for _, one in teller.sequence]
     pair = border(between, late, made)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
-from corebraid.base.rows.event import FETCH, UNCACHED
+from corebraid.base.rows.event import FETCH, READ, UNCACHED
 from corebraid.names.program import GuestProgram
 from corebraid.study.causes.callers import Callers, turns_of_calls
 from corebraid.study.causes.code_names import CodeNames
@@ -38,8 +38,7 @@ def visits_of(
     """Of each stay of `course`, which is that of the recording, its accesses to these words (addresses over
     8, uint64[n], ascending); `Access.at` is the stay's number. Under TSO a store is where it was executed.
     Raises FormatError, Divergence, and UsageError for a run that is too long."""
-    if sum(stay.end - stay.begin for stay in course.stays) > _MOST_INSTRUCTIONS:
-        raise UsageError("the run is too long to look at its accesses in passing")
+    _check_length(course)
     names = CodeNames(program)
     pieces: list[list[Piece]] = [[] for _ in course.stays]
     for core in sorted({stay.core for stay in course.stays}):
@@ -55,6 +54,36 @@ def visits_of(
                 made.append(access_of(rows[k], number, stay.who, int(called[k])))
         found.append(made)
     return found
+
+
+def words_of_several(recording: Recording, course: Course) -> NDArray[np.uint64]:
+    """Words (addresses over 8, ascending) that several threads have used in the stays of `course`, one of
+    them to write. Raises FormatError, Divergence, and UsageError for a run that is too long."""
+    _check_length(course)
+    pieces = [np.zeros((0, 2), np.uint64)]
+    for core in sorted({stay.core for stay in course.stays}):
+        mine = [stay for stay in course.stays if stay.core == core]
+        begins = np.array([stay.begin for stay in mine], np.uint64)
+        who = np.array([0, *(stay.who for stay in mine)], np.uint64)
+        for rows in accesses(recording, core, int(begins[0])):
+            data: Rows = rows[(rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0]
+            places = np.searchsorted(begins, data["count"], side="right")
+            wrote = (data["kind"] != READ).astype(np.uint64)
+            used = np.stack([data["addr"] // WORD << np.uint64(1) | wrote, who[places]], axis=1)
+            pieces.append(np.unique(used, axis=0))
+    used = np.unique(np.concatenate(pieces), axis=0)
+    used = used[used[:, 1] > 0]
+    word, first = used[:, 0] >> np.uint64(1), used[:, 0] & np.uint64(1)
+    written = np.unique(word[first == 1])
+    users = np.unique(np.stack([word, used[:, 1]], axis=1), axis=0)[:, 0]
+    several, times = np.unique(users, return_counts=True)
+    found: NDArray[np.uint64] = np.intersect1d(several[times > 1], written)
+    return found
+
+
+def _check_length(course: Course) -> None:
+    if sum(stay.end - stay.begin for stay in course.stays) > _MOST_INSTRUCTIONS:
+        raise UsageError("the run is too long to look at its accesses in passing")
 
 
 def _of_core(

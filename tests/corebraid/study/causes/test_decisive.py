@@ -12,6 +12,7 @@ import pytest
 from corebraid.base.rows.event import READ, RMW, WRITE
 from corebraid.study.causes import encounters, suspects
 from corebraid.study.causes.decisive import Decisive, around_first, conflict, kind_of
+from corebraid.study.causes.last_moments import Moment, Says
 from corebraid.study.findings import Finding, Hunted
 from corebraid.study.shared_rows import Access
 from corebraid.study.smallest import deciding, kept
@@ -57,18 +58,36 @@ def test_what_runs_have_that_pass_is_not_preferred() -> None:
     assert [hint.name for hint in found] == ["alone", "other", "passed"]
 
 
+def hint(event: str) -> suspects.Suspicion:
+    return suspects.Suspicion(0x10, "", (), event=event)
+
+
+def first_of(*asked: Any) -> list[str | None]:
+    """The events of what is told first."""
+    return [one.event for one in suspects.in_order(*asked)[0]]
+
+
 def test_who_wrote_the_pointer_comes_before_the_order_of_a_lock_alone() -> None:
     """Of a bad access. One that is about data comes first."""
-    pointer, other = (suspects.Suspicion(0x10, "", (), event=event) for event in ("0:7", "1:9"))
-    lock = replace(at(1, 2), accesses=(access(1)._replace(caller=9), access(2)._replace(caller=9)), title="x")
-    lock = replace(lock, word=lock.accesses[0])
-    data = replace(at(1, 2), title="x")
-    assert suspects.pointer_first([pointer, other], "0:7", [lock]) == [pointer]
-    assert suspects.pointer_first([pointer, other], "0:7", [lock, data]) == []
-    assert suspects.pointer_first([other, pointer], "0:7", [lock]) == []
-    assert suspects.pointer_first([pointer, other], None, [lock]) == []
-    # What nobody has tried is nothing that decides.
-    assert suspects.pointer_first([pointer], "0:7", [replace(data, title="")]) == [pointer]
+    pointer, other, lock, data = hint("0:7"), hint("1:9"), (True, hint("lock")), (False, hint("data"))
+    assert first_of([], [lock], [pointer, other], "0:7") == ["0:7", "lock"]
+    assert first_of([], [lock, data], [pointer, other], "0:7") == ["lock", "data"]
+    assert first_of([], [lock], [other, pointer], "0:7") == ["lock"]
+    assert first_of([], [lock], [pointer, other], None) == ["lock"]
+    assert first_of([], [], [pointer], "0:7") == ["0:7"]
+
+
+def test_what_threads_did_last_before_they_waited() -> None:
+    """Of a deadlock: a circle is certain, one of looks says more than what decides, a look right before the
+    wait says more than the order of a lock, one long before it less."""
+    says = [("circle", Says.LITTLE, True), ("looks", Says.MOST, False), ("look", Says.MORE, False),
+            ("before", Says.LITTLE, False)]  # fmt: skip
+    moments = [(Moment(0, "", (), certain=certain, says=how), hint(name)) for name, how, certain in says]
+    lock, data = (True, hint("lock")), (False, hint("data"))
+    assert first_of(moments, [lock], [], None) == ["circle", "looks", "look", "lock"]
+    assert first_of(moments, [data, lock], [], None) == ["circle", "looks", "data", "lock"]
+    _, then = suspects.in_order(moments, [data], [hint("unusual")], None)
+    assert [one.event for one in then] == ["look", "before", "unusual"]
 
 
 def finding(hunted: Hunted) -> Finding:
