@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cli_factory import ROOT, run
 
 import corebraid
 from corebraid.base.errors import CorebraidError, UsageError
+from corebraid.base.rows.event import FETCH, READ, UNCACHED
 from corebraid.study.findings import Finding, Hunted
 from corebraid.study.smallest import reducing
 from corebraid.study.smallest.kept import Reduction
 from corebraid.study.smallest.reducing import Claim, Reducing
+from corebraid.study.smallest.scheduled_accesses import words_of_several
 from corebraid.study.smallest.trials import Trials
 from corebraid.study.smallest.ways import Way
 from emu.schedule.switches import Switches, switches_of
+from recorder.files.reader import Recording
+from recorder.replay.seek import accesses
 
 LINUX, FIRMWARE = ROOT / "firmware" / "linux" / "x86_64", ROOT / "firmware" / "x86_64"
 
@@ -69,6 +75,33 @@ def test_a_lost_update_is_one_preemption_between_read_and_write(small: Hunted) -
     assert told.without == "exit code 0, which is no failure"
     assert all(len(line) <= 110 for line in reduction.lines()[:-2])
     assert json.loads(json.dumps(finding.facts()))["reduction"]["switches"] == facts["switches"]
+
+
+def test_words_that_several_threads_have_used(small: Hunted) -> None:
+    reduction = finding_of(small).reduction
+    assert reduction is not None
+    assert reduction.recording is not None
+    assert reduction.smallest is not None
+    recording = Recording.open(reduction.recording)
+    course = reduction.smallest.found.run.course
+    assert course is not None
+    used: dict[int, set[tuple[int, bool]]] = defaultdict(set)
+    for stay in course.stays:
+        for rows in accesses(recording, stay.core, stay.begin):
+            for row in rows[(rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0].tolist():
+                one = dict(zip(rows.dtype.names or (), row, strict=True))
+                if stay.begin <= one["count"] < stay.end:
+                    used[one["addr"] // 8].add((stay.who, one["kind"] != READ))
+            if int(rows["count"][-1]) >= stay.end:
+                break
+    wanted = [
+        word
+        for word, some in used.items()
+        if len({who for who, _ in some}) > 1 and any(wrote for _, wrote in some)
+    ]
+    found = words_of_several(recording, course)
+    assert found.tolist() == sorted(wanted)
+    assert 0x100004048 // 8 in found.tolist()
 
 
 def test_the_command_that_is_printed_fails_the_same_way(small: Hunted, tmp_path: Path) -> None:
