@@ -52,7 +52,7 @@ def hunt(
     bisect: Path | str | None = None,
     learn: int | None = None,
     cores: int = 4,
-    model: str = "sc",
+    model: str | None = None,
     store_buffer: int | None = None,
     cache: str = "unbounded",
     strata: str = "auto",
@@ -81,7 +81,8 @@ def hunt(
     reduce_time: seconds for the runs that takes. bisect: a recording of a run that passes, or "none" for
     the run without preemptions: of the schedules between that one and the failing one the two are looked
     for that differ in one switch, which makes it fail. Others: as in `corebraid.record`. progress: called
-    with how many runs are over. note: told what the user should know.
+    with how many runs are over. note: told what the user should know. model: if None "sc", and of "mixed"
+    some runs with "tso", where instructions that are not indivisible read shared words and write them.
 
     exhaustive: make every execution once (docs/exhaustive.md), with at most `preemptions` switches away from
     a thread that could go on, any number if None; `runs` and `time_limit` (seconds) are then of all of it,
@@ -97,6 +98,8 @@ def hunt(
     check_place("program", program)
     arguments, env, bind = texts_of("arguments", arguments), texts_of("env", env), texts_of("bind", bind)
     until = texts_of("until", until)
+    buffers = model is None and bisect in (None, "none") and not exhaustive
+    model = "sc" if model is None else model
     check_guest(cores=cores, seed=seed, schedule=schedule, model=model,
                 cache=cache, strata=strata, memory=memory, limit=limit, clock=clock, time_limit=time_limit,
                 input=input)  # fmt: skip
@@ -133,7 +136,7 @@ def hunt(
         _check_reduced_place(place)
     if bisect is not None:
         good_manifest(bisect)
-    schedules = Schedules(tried, seed, schedule, learn)
+    schedules = Schedules(tried, seed, schedule, learn, buffers=buffers)
     found = _hunted(asked, subject, place, wanted, schedules, jobs, progress, note)
     if reduce:
         found = found.reduced(reduce_time)
@@ -178,7 +181,8 @@ def _hunted(
     speed = Speed(done.runs, time.monotonic() - began, first)
     told = done.cut, subject.hidden
     if run is None:
-        return Hunted(speed, None, None, *told)
+        whole = subject.split and not schedules.buffered and asked.model == "sc"
+        return Hunted(speed, None, None, *told, whole=whole)
     if run.refused:
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     limit, learning = subject.options.limit, subject.options.learning
@@ -186,7 +190,8 @@ def _hunted(
     if most and isinstance(made, int) and made >= most:
         # A recording has no limit of calls.
         limit = sum(run.manifest.instructions)
-    repeats = partial(again_of, replace(asked, learn=None if learning == 1 else learning), limit=limit)
+    had = replace(asked, learn=None if learning == 1 else learning, model=subject.options.model)
+    repeats = partial(again_of, had, limit=limit)
     again = repeats(directory, run)
     comparison = Comparison(subject, settled(wanted, ends=subject.ends), n_jobs, run.attempt)
     return Hunted(speed, Finding(

@@ -28,14 +28,19 @@ def program_arguments(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+_MODEL = "Memory model: sequential consistency, or x86's total store order, with store buffers."
+_CORES = click.option(
+    "--cores", type=Integer(), default=4, show_default=True, help="Cores of the machine, 1 to 64."
+)
+_OF_A_RUN = click.option(
+    "--model", type=click.Choice(["sc", "tso"]), default="sc", show_default=True, help=_MODEL
+)
+_OF_A_HUNT = click.option(
+    "--model", type=click.Choice(["sc", "tso"]),
+    help=f"{_MODEL}  [default: sc; of --schedule mixed tso in some runs, where instructions of the "
+    "program's own read shared memory and write it, and are not indivisible]",
+)  # fmt: skip
 _CHOICES = (
-    click.option(
-        "--cores", type=Integer(), default=4, show_default=True, help="Cores of the machine, 1 to 64."
-    ),
-    click.option(
-        "--model", type=click.Choice(["sc", "tso"]), default="sc", show_default=True,
-        help="Memory model: sequential consistency, or x86's total store order, with store buffers.",
-    ),
     click.option(
         "--store-buffer", type=positive, metavar="N",
         help="Stores that a core's store buffer holds, 1 to 64, with --model tso.  [default: 16]",
@@ -61,7 +66,14 @@ _CHOICES = (
 
 def machine_choices(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say what machine runs the guest to a command."""
-    for option in reversed(_CHOICES):
+    for option in reversed((_CORES, _OF_A_RUN, *_CHOICES)):
+        command = option(command)
+    return command
+
+
+def machine_choices_of_hunts(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a command that makes many runs."""
+    for option in reversed((_CORES, _OF_A_HUNT, *_CHOICES)):
         command = option(command)
     return command
 

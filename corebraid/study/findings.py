@@ -63,6 +63,13 @@ class Speed:
         return f"{self.seconds:.1f} s, {self.rate:.1f} runs/s"
 
 
+#: Of a run whose cores have store buffers.
+_BUFFERED = (
+    "its cores have store buffers (x86's total store order): within an instruction that reads memory and "
+    "writes it, as 'x += 1' may become, others can come between"
+)
+
+
 @dataclass(frozen=True)
 class Finding:
     """The failing run. again: what records it once more. suspicions: None where nobody looked, or where that
@@ -90,6 +97,11 @@ class Finding:
         return stack_at_end(self.recording, self.run.manifest)
 
     @property
+    def buffered(self) -> bool:
+        """Whether its cores have store buffers."""
+        return self.comparison is not None and self.comparison.subject.options.model == "tso"
+
+    @property
     def _ends_else(self) -> bool:
         """It waits for work from outside, and nobody had asked for that."""
         asked = self.comparison.conditions if self.comparison is not None else ()
@@ -104,6 +116,7 @@ class Finding:
             f"{how_it_ended(manifest.end)} ({self.run.held})",
             *(f"  {line}" for line in deadlock_lines(self.recording, manifest)),
             *(["  in other runs it ends: that nobody wakes it is a failure then"] if self._ends_else else []),
+            *([f"  {_BUFFERED}"] if self.buffered else []),
             *(f"  {line}" for line in (self.stack.short() if self.stack else ())),
             f"recording: {self.recording}",
             f"once more: {said(self.again, wording)}",
@@ -173,13 +186,15 @@ class Finding:
 class Hunted:
     """A hunt that is over. finding: what was found, if anything was. searched: what an exhaustive one came
     to. cut: runs that ended at their limit. hidden: paths that the host has, and the guest asked for and does
-    not see."""
+    not see. whole: instructions that read shared words and write them, and are not indivisible, were taken as
+    one in all runs."""
 
     speed: Speed
     finding: Finding | None = None
     searched: Searched | None = None
     cut: int = 0
     hidden: tuple[str, ...] = ()
+    whole: bool = False
 
     @property
     def printed(self) -> tuple[tuple[bool, bytes], ...]:
@@ -243,6 +258,7 @@ class Hunted:
         more = {} if self.searched is None else facts_of(self.searched)
         more |= {"cut": self.cut} if self.cut else {}
         more |= {"not_seen": list(self.hidden)} if self.hidden else {}
+        more |= {"taken_whole": True} if self.whole else {}
         if self.finding is not None:
             return self.finding.facts(wording) | more
         speed = {"seconds": round(self.speed.seconds, 3), "runs_a_second": round(self.speed.rate, 1)}

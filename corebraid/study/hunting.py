@@ -65,7 +65,10 @@ def prepare(subject: Subject) -> Subject:
         calls = max(_CALLS_LEAST, _PATIENCE * learnt.calls) if subject.spec is not None else 0
         options = replace(options, limit=limit, most_calls=calls)
     options, timed = replace(options, shared=learnt.shared), learnt.timed or _may_time_out(subject)
-    return replace(subject, options=options, hidden=learnt.hidden, ends=learnt.ends, timed=timed)
+    return replace(
+        subject, options=options, hidden=learnt.hidden, ends=learnt.ends, timed=timed,
+        split=len(learnt.split) > 0,
+    )  # fmt: skip
 
 
 def _may_time_out(subject: Subject) -> bool:

@@ -1,21 +1,27 @@
-"""Parts of a hunt: the longer nothing is found, the more runs it is learnt from which words threads share.
+"""Parts of a hunt: the longer nothing is found, the more runs it is learnt from which words threads share;
+and in some cores have store buffers.
 
 Words that threads share only where they meet in a seldom order are seen by few learning runs, and what is not
 known to be shared no schedule stops a thread at. Most hunts end within the first part, for which one learning
 run is enough.
+
+An instruction that reads memory and writes it, as `x += 1` may become, is one step of a core here; on a
+processor it is two. With a store buffer others come between them.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from corebraid.base.removal import remove_tree
 from corebraid.study.attempts import COVER, MIXED, Attempt, Ended, Progress, Run, attempts
 from corebraid.study.conditions import Condition, settled
 from corebraid.study.covering.planning import Planner
@@ -24,36 +30,60 @@ from corebraid.study.subjects import Subject
 
 #: From which run on it is learnt from how many.
 _RISES = ((0, 1), (32, 4), (64, 16))
+#: Runs in which cores have store buffers, of the first so many; behind them, every second so many.
+_BUFFERED, _FIRST, _EVERY = ((8, 32), (80, 112), (160, 200)), 200, 100
 
 
 class Stage(NamedTuple):
-    """Runs `first` to `end`, without that one. learning: runs from which is learnt what is shared."""
+    """Runs `first` to `end`, without that one. learning: runs from which is learnt what is shared. buffered:
+    cores have store buffers."""
 
     first: int
     end: int
     learning: int
+    buffered: bool = False
 
 
-def stages_of(runs: int, schedule: str, learn: int | None) -> list[Stage]:
-    """The parts of a hunt of so many runs. learn: learning runs, None: as nobody asked."""
+def stages_of(runs: int, schedule: str, learn: int | None, *, split: bool = False) -> list[Stage]:
+    """The parts of a hunt of so many runs. learn: learning runs, None: as nobody asked. split: some are to
+    be with store buffers."""
     from emu.schedule.scheduler import learns
 
-    if learn is not None or not (schedule == MIXED or learns(schedule)):
-        return [Stage(0, runs, learn or 1)]
-    begins = [(first, learning) for first, learning in _RISES if first < runs]
-    ends = [*(first for first, _ in begins[1:]), runs]
-    return [Stage(first, end, learning) for (first, learning), end in zip(begins, ends, strict=True)]
+    rises = _RISES if learn is None and (schedule == MIXED or learns(schedule)) else ((0, learn or 1),)
+    borders = {first for first, _ in rises} | {runs}
+    if split:
+        borders |= {border for part in _BUFFERED for border in part} | set(range(_FIRST, runs, _EVERY))
+    stages = []
+    for first, end in pairwise(sorted(border for border in borders if border <= runs)):
+        learning = next(many for begin, many in reversed(rises) if begin <= first)
+        stages.append(Stage(first, end, learning, split and _is_buffered(first)))
+    return stages
+
+
+def _is_buffered(run: int) -> bool:
+    if run >= _FIRST:
+        return (run - _FIRST) // _EVERY % 2 == 1
+    return any(first <= run < end for first, end in _BUFFERED)
 
 
 class Schedules:
-    """The schedules of a hunt's runs. runs: at most; see `attempts` for the others."""
+    """The schedules of a hunt's runs. runs: at most; see `attempts` for the others. buffers: cores may have
+    store buffers in some, since nobody has chosen a memory model."""
 
-    def __init__(self, runs: int, seed: int, schedule: str, learn: int | None) -> None:
+    def __init__(
+        self, runs: int, seed: int, schedule: str, learn: int | None, *, buffers: bool = False
+    ) -> None:
         self._runs, self._seed, self._schedule, self._learn = runs, seed, schedule, learn
+        self._buffers = buffers and schedule == MIXED
 
-    def stages(self) -> list[Stage]:
-        """Its parts."""
-        return stages_of(self._runs, self._schedule, self._learn)
+    @property
+    def buffered(self) -> bool:
+        """Whether cores have store buffers in some, if that may make a difference."""
+        return self._buffers and self._runs > _BUFFERED[0][0]
+
+    def stages(self, *, split: bool = False) -> list[Stage]:
+        """Its parts. split: see `Subject`."""
+        return stages_of(self._runs, self._schedule, self._learn, split=split and self._buffers)
 
     def of(self, stage: Stage, *, timed: bool) -> Tries | Planner:
         """Those of a part. timed: see `attempts`."""
@@ -78,17 +108,55 @@ def hunt_in_stages(
     """(the subject as the last part had it, then what `hunt_in` tells). check: called before the first run.
     Raises as `hunt_in` does."""
     run, done = None, Ended()
-    for stage in schedules.stages():
-        subject = with_learnt(subject, stage.learning)
-        if not stage.first:
-            check(subject)
+    learning = schedules.stages()[0].learning
+    subject = with_learnt(subject, learning)
+    check(subject)
+    tried = subject
+    for stage in schedules.stages(split=subject.split):
+        if stage.learning != learning:
+            subject, learning = with_learnt(subject, stage.learning), stage.learning
+        tried = with_buffers(subject) if stage.buffered else subject
         over = partial(_behind, progress, done.runs)
         asked = settled(conditions, ends=subject.ends)
-        run, more = hunt_in(place, subject, schedules.of(stage, timed=subject.timed), asked, jobs, over)
+        run, more = hunt_in(place, tried, schedules.of(stage, timed=subject.timed), asked, jobs, over)
         done = done + more
         if run is not None:
+            if stage.buffered and run.held and (plain := _without_buffers(place, subject, run, asked)):
+                return subject, plain, done
             break
-    return subject, run, done
+    return tried, run, done
+
+
+def with_buffers(subject: Subject) -> Subject:
+    """The same, whose cores have store buffers."""
+    return replace(subject, options=replace(subject.options, model="tso"))
+
+
+def _without_buffers(
+    place: Path, subject: Subject, run: Run, conditions: tuple[Condition, ...]
+) -> Run | None:
+    """The run that was found, if it fails without store buffers, too, which is simpler; its recording is in
+    the place of the other one then."""
+    found = place / str(run.attempt.number)
+    kept = place / f"{run.attempt.number}.buffered"
+    os.rename(found, kept)
+    plain, _ = hunt_in(place, subject, _only(run.attempt), conditions, 1, _ignore)
+    if plain is not None and plain.held:
+        remove_tree(kept)
+        return plain
+    os.rename(kept, found)
+    return None
+
+
+def _only(attempt: Attempt) -> Tries:
+    def tries(*, apart: bool) -> Iterator[Attempt]:
+        return iter((attempt,))
+
+    return tries
+
+
+def _ignore(_: int) -> None:
+    pass
 
 
 def _behind(progress: Progress, before: int, runs: int) -> None:
@@ -100,7 +168,12 @@ def with_learnt(subject: Subject, runs: int) -> Subject:
     known = subject.options.shared
     found = prepare(replace(subject, options=replace(subject.options, shared=None, learning=runs)))
     now = found.options.shared
+    timed, split = subject.timed or found.timed, subject.split or found.split
     same = known is not None and now is not None and np.array_equal(known.words, now.words)
     if not same:
-        return found
-    return subject if subject.timed or not found.timed else replace(subject, timed=True)
+        return replace(found, timed=timed, split=split)
+    return (
+        subject
+        if (timed, split) == (subject.timed, subject.split)
+        else replace(subject, timed=timed, split=split)
+    )

@@ -76,7 +76,8 @@ class Subject:
     """What is recorded, and how. spec: of a Linux program, None for firmware. more: facts for the manifest.
     time_limit: seconds for one run. because: what has chosen the bus of lines, where nobody named a bus.
     hidden: paths that the host has, and the guest has asked for in earlier runs and does not see. ends: in
-    all of these it has exited. timed: threads wait with timeouts, or call what can."""
+    all of these it has exited. timed: threads wait with timeouts, or call what can. split: instructions of
+    the program's own read a shared word and write it, and are not indivisible."""
 
     program: Path
     options: RecordOptions
@@ -87,6 +88,7 @@ class Subject:
     hidden: tuple[str, ...] = ()
     ends: bool = False
     timed: bool = False
+    split: bool = False
 
 
 def subject_of(asked: Asked) -> Subject:

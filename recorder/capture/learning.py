@@ -10,14 +10,14 @@ import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.removal import remove_tree
-from corebraid.base.rows.event import FETCH, READ, UNCACHED
+from corebraid.base.rows.event import FETCH, READ, UNCACHED, WRITE
 from emu.schedule.policy import TIME, Runner, Slice, Timed
 from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
 from recorder.capture.options import Outcome, RecordOptions
@@ -67,7 +67,8 @@ def handlers_of(life: Life) -> Life:
 class Learnt:
     """shared: the words. instructions, calls: of the longest run, calls of the system; whole: all came to
     their ends; ends: by exiting. hidden: paths that the host has, and the guest asked for and does not
-    see. timed: a thread has waited with a timeout, while there were others."""
+    see. timed: a thread has waited with a timeout, while there were others. split: uint64[n], where
+    instructions stand that read a shared word and write it, and are not indivisible."""
 
     shared: SharedWords
     instructions: int
@@ -76,6 +77,7 @@ class Learnt:
     calls: int = 0
     ends: bool = False
     timed: bool = False
+    split: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
 
 
 class StopRecording(Exception):
@@ -151,6 +153,8 @@ class Learner:
         self._pieces: list[NDArray[np.uint64]] = []
         #: What each turn did: task, and of each access its two words, its instruction's count and its place.
         self._turns: list[tuple[int, NDArray[np.uint64]]] = []
+        #: Words that an instruction has read and written, not indivisibly, and where it stands.
+        self._split: list[NDArray[np.uint64]] = []
 
     def enough(self, _: int) -> None:
         """Of progress. Raises StopRecording when there is nothing more to learn in reasonable time."""
@@ -179,6 +183,10 @@ class Learner:
         piece = np.empty((len(values), 3), np.uint64)
         piece[:, 0], piece[:, 1], piece[:, 2] = values, who, self._turn
         self._pieces.append(piece)
+        here, behind = data[:-1], data[1:]
+        split = (here["kind"] == READ) & (behind["kind"] == WRITE)
+        split &= (here["count"] == behind["count"]) & (here["addr"] == behind["addr"])
+        self._split.append(np.unique(np.stack([first[:-1], data["pc"][:-1]], axis=1)[split], axis=0))
         self._turns.append((who % _HANDLERS, np.stack([first, last, data["count"], data["pc"]], axis=1)))
 
     def call(self, who: int, number: int) -> None:
@@ -247,6 +255,12 @@ class Learner:
             events["site"][k] = sites.setdefault((before, place), len(sites))
         return events[events["number"] > 0]
 
+    def split(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Where instructions stand that read one of these words and write it, in two accesses."""
+        rows = np.concatenate([*self._split, np.zeros((0, 2), np.uint64)])
+        found: NDArray[np.uint64] = np.unique(rows[np.isin(rows[:, 0], words), 1])
+        return found
+
     def _conflict(
         self, address: int, who: NDArray[np.uint64], wrote: NDArray[np.bool_], turn: NDArray[np.uint64]
     ) -> bool:
@@ -284,9 +298,11 @@ def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
     """What learning runs have shown: words that any has shown to be shared, and the first one's events. One
     run is not made before the one before it is looked at."""
     first: Learner | None = None
+    every = list[Learner]()
     words, most, calls, whole, ends = np.zeros(0, np.uint64), 0, 0, True, True
     for learner, outcome in runs:
         first = first or learner
+        every.append(learner)
         words = np.union1d(words, learner.words())
         most = max(most, sum(outcome.manifest.instructions))
         made = outcome.manifest.totals.get("calls")
@@ -294,4 +310,5 @@ def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
         whole &= outcome.end.reason not in ("limit", "time-limit")
         ends &= outcome.end.reason == "exit"
     assert first is not None
-    return Learnt(SharedWords(words, first.events(words)), most, whole, calls=calls, ends=ends)
+    split = np.unique(np.concatenate([learner.split(words) for learner in every]))
+    return Learnt(SharedWords(words, first.events(words)), most, whole, calls=calls, ends=ends, split=split)

@@ -20,7 +20,7 @@ from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.ground.failure import Unsupported
 from emu.linux.machine import LinuxMachine
 from emu.linux.tasks.waiting import shown, tell, works_for_outside
-from emu.native.state import MACHINE_AT
+from emu.native.state import MACHINE_AT, RIGHT_EXECUTE
 from emu.schedule.lone import LONE, Lone
 from emu.schedule.scheduler import is_named_policy, learns
 from isa.abi import LinuxAbi
@@ -244,6 +244,17 @@ class LinuxCapture(BaseCapture):
             return refused.what
         return ""
 
+    def code_of_program(self) -> list[tuple[int, int]]:
+        """Where code of the program's own file has been, as (first byte, end)."""
+        history = self.guest.process.space.history
+        program = history[0].file
+        assert program is not None
+        return [
+            (one.start, one.end)
+            for one in history
+            if one.file is not None and one.file.key == program.key and one.rights & RIGHT_EXECUTE
+        ]
+
     def _drain_all(self) -> None:
         super()._drain_all()
         if not self._options.unwritten:
@@ -272,6 +283,7 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
 
     hidden: dict[str, None] = {}
     timed = False
+    own = set[tuple[int, int]]()
 
     def run(number: int) -> tuple[Learner, Outcome]:
         nonlocal timed
@@ -286,10 +298,13 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
                 outcome = capture.run(learner.enough)
                 hidden.update(dict.fromkeys(capture.guest.filesystem.absent.hidden()))
                 timed |= capture.guest.kernel.timed
+                own.update(capture.code_of_program())
                 return learner, outcome
 
     found = learnt(map(run, range(options.learning)))
-    return replace(found, hidden=tuple(hidden), timed=timed)
+    # What libraries do so is done under locks of theirs.
+    mine = [pc for pc in found.split.tolist() if any(start <= pc < end for start, end in own)]
+    return replace(found, hidden=tuple(hidden), timed=timed, split=np.array(mine, np.uint64))
 
 
 def record_linux(

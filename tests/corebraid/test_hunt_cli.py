@@ -113,7 +113,7 @@ def test_not_found(tmp_path: Path) -> None:
     )
     assert ran.code == 1
     assert "not found in 2 runs" in ran.err
-    assert "taken as one; --model tso" in ran.err
+    assert "each was taken as one; --model tso" in ran.err
     assert "did not end" not in ran.err
     assert ran.out == ""
     assert list(tmp_path.iterdir()) == []

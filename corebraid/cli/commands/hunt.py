@@ -17,7 +17,12 @@ from corebraid.api.asked import MOST_PREEMPTIONS
 from corebraid.base.errors import CorebraidError
 from corebraid.base.wording import said
 from corebraid.cli import console
-from corebraid.cli.guest_options import linux_options, machine_choices, program_arguments, read_input
+from corebraid.cli.guest_options import (
+    linux_options,
+    machine_choices_of_hunts,
+    program_arguments,
+    read_input,
+)
 from corebraid.cli.guest_output import not_seen
 from corebraid.cli.newfile import check_new_file, new_file
 from corebraid.cli.options import Whole, json_behind_option, positive, seconds, seed
@@ -137,7 +142,7 @@ _OWN = (
     help="A recording of a run that passes, or none for the run without preemptions: name the one switch "
     "between it and the failing run that makes it fail.",
 )
-@machine_choices
+@machine_choices_of_hunts
 @linux_options
 @json_behind_option
 def command(
@@ -225,7 +230,7 @@ def command(
         return _show_search(hunted, as_json=as_json)
     if hunted.finding is None:
         console.note(f"not found in {hunted.speed.runs} runs ({hunted.speed}); {_MORE}")
-        _note_what_runs_leave_out(hunted, buffered=asked["model"] == "tso")
+        _note_what_runs_leave_out(hunted)
         if as_json:
             console.facts(hunted.facts())
         return 1
@@ -274,14 +279,14 @@ _MORE = "--runs, --seed, --cores, --learn or --schedule may help"
 
 #: What a hunt does not try that would have others come between.
 _WHOLE = (
-    "an instruction that reads memory and writes it, as 'x += 1' may become, is taken as one; --model tso "
-    "lets others come in between"
+    "instructions of the program read shared memory and write it, as 'x += 1' may become: each was taken as "
+    "one; --model tso lets others come in between"
 )
 
 
-def _note_what_runs_leave_out(hunted: Hunted, *, buffered: bool) -> None:
-    """Of a hunt that has found nothing. buffered: cores have store buffers."""
-    if not buffered:
+def _note_what_runs_leave_out(hunted: Hunted) -> None:
+    """Of a hunt that has found nothing."""
+    if hunted.whole:
         console.note(_WHOLE)
     if hunted.cut:
         console.note(
@@ -337,6 +342,7 @@ def _again(program: str, arguments: tuple[str, ...], finding: Finding, recording
     words += ["--schedule", tried.schedule, "--seed", str(tried.seed)]
     words += [] if tried.schedule_seed is None else ["--schedule-seed", str(tried.schedule_seed)]
     words += ["--bus", tried.bus] if tried.bus else []
+    words += ["--model", "tso"] if finding.buffered and "--model" not in words else []
     words += ["--learn", str(finding.learning)] if finding.learning != 1 else []
     if finding.limit:
         words += ["--limit", str(finding.limit)]

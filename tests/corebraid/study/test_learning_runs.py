@@ -130,8 +130,8 @@ def test_stages_are_all_runs_each_once(runs: int) -> None:
     stages = stages_of(runs, "mixed", None)
     assert [number for one in stages for number in range(one.first, one.end)] == list(range(runs))
     assert [one.learning for one in stages] == [1, 4, 16][: len(stages)]
-    assert stages_of(runs, "mixed", 2) == [(0, runs, 2)]
-    assert stages_of(runs, "random", None) == stages_of(runs, "cover", None) == [(0, runs, 1)]
+    assert stages_of(runs, "mixed", 2) == [(0, runs, 2, False)]
+    assert stages_of(runs, "random", None) == stages_of(runs, "cover", None) == [(0, runs, 1, False)]
 
 
 def test_what_shows_no_other_word_changes_nothing() -> None:

@@ -1,0 +1,126 @@
+"""Instructions that read shared memory and write it: hunts let others come in between by store buffers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from cli_factory import run
+from stack_factory import compiled, needs_gcc
+
+import corebraid
+from corebraid.study import stages
+from corebraid.study.hunting import prepare
+from corebraid.study.stages import stages_of
+from corebraid.study.subjects import Asked, subject_of
+from recorder.files.reader import Recording
+
+PROGRAM = """
+#include <pthread.h>
+#include <stdio.h>
+static volatile int counter, other;
+static void *work(void *arg) {
+    for (int i = 0; i < 20; i++) {
+        __asm__ volatile(ADD " $1, %0" : "+m"(counter));
+        OTHER;
+    }
+    return arg;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, work, 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    printf("%d %d\\n", counter, other);
+    return RESULT;
+}
+"""
+COUNTED = ("-DOTHER=", "-DRESULT=(counter!=40)")
+PLAIN, LOCKED = '-DADD="addl"', '-DADD="lock addl"'
+#: What is wrong with it is wrong without store buffers, too.
+ELSEWHERE = ("-DOTHER={int was=other;other=was+1;}", "-DRESULT=(other!=40)")
+
+
+@needs_gcc
+def test_an_increment_that_is_lost_is_found(tmp_path: Path) -> None:
+    """Within an instruction others come between only where cores have store buffers."""
+    program = compiled(tmp_path, "plain.c", PROGRAM, "-O1", PLAIN, *COUNTED)
+    ran = run(
+        "hunt",
+        "--jobs",
+        1,
+        "--no-explain",
+        "--no-reduce",
+        "--json",
+        "-o",
+        tmp_path / "rec",
+        "--output",
+        tmp_path / "said",
+        program,
+    )
+    assert ran.code == 0, ran.err
+    facts = json.loads(ran.out)
+    assert 8 < facts["run"] <= 32
+    words = shlex.split(facts["again"])
+    assert words[words.index("--model") + 1] == "tso"
+    words[words.index("-o") + 1] = str(tmp_path / "again")
+    assert run(*words[1:]).code == 0
+    for log in (tmp_path / "rec").glob("core-*.log"):
+        assert log.read_bytes() == (tmp_path / "again" / log.name).read_bytes()
+
+
+@needs_gcc
+def test_where_each_was_taken_as_one_it_is_said(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "plain.c", PROGRAM, "-O1", PLAIN, *COUNTED)
+    hunt = ("hunt", "--jobs", 1, "--runs", 12, "-o", tmp_path / "rec", "--json")
+    for options in (("--model", "sc"), ("--schedule", "chaos"), ("--bisect", "none", "--model", "sc")):
+        ran = run(*hunt, *options, program)
+        assert ran.code == 1
+        assert json.loads(ran.out)["taken_whole"] is True
+        assert "each was taken as one; --model tso" in ran.err
+    found = corebraid.hunt(program, tmp_path / "rec", model="tso", jobs=1, explain=False, reduce=False)
+    assert found.finding is not None
+    assert found.finding.buffered
+    assert any("its cores have store buffers" in line for line in found.finding.lines())
+
+
+@needs_gcc
+def test_what_is_indivisible_is_left_so(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "locked.c", PROGRAM, "-O1", LOCKED, *COUNTED)
+    ran = run("hunt", "--jobs", 1, "--runs", 40, "-o", tmp_path / "rec", "--json", program)
+    assert ran.code == 1, ran.out
+    assert "taken_whole" not in json.loads(ran.out)
+    assert "taken as one" not in ran.err
+    for name, wanted in (("locked.c", LOCKED), ("plain.c", PLAIN)):
+        program = compiled(tmp_path, name, PROGRAM, "-O1", wanted, *COUNTED)
+        subject = prepare(subject_of(Asked(str(program), schedule="chaos")))
+        assert subject.split == (wanted == PLAIN)
+
+
+@needs_gcc
+def test_what_fails_without_store_buffers_too_is_told_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "_BUFFERED", ((0, 32),))
+    program = compiled(tmp_path, "else.c", PROGRAM, "-O1", PLAIN, *ELSEWHERE)
+    found = corebraid.hunt(program, tmp_path / "rec", jobs=1, explain=False, reduce=False)
+    assert found.finding is not None
+    assert not found.finding.buffered
+    assert "model" not in str(found.finding.again)
+    assert not Recording.open(tmp_path / "rec").manifest.store_buffer
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".rec")] == []
+
+
+def test_parts_with_store_buffers() -> None:
+    """Each run once, those of some parts with; and what a hunt learns does not change by that."""
+    every = stages_of(600, "mixed", None, split=True)
+    runs = [(number, one) for one in every for number in range(one.first, one.end)]
+    assert [number for number, _ in runs] == list(range(600))
+    buffered = {number for number, one in runs if one.buffered}
+    assert buffered == {*range(8, 32), *range(80, 112), *range(160, 200), *range(300, 400), *range(500, 600)}
+    plain = [one.learning for one in stages_of(600, "mixed", None) for _ in range(one.first, one.end)]
+    assert [one.learning for _, one in runs] == plain
+    assert not any(one.buffered for one in stages_of(600, "mixed", None))
+    assert all(one.learning == 2 for one in stages_of(600, "mixed", 2, split=True))
+    assert [one.end for one in stages_of(20, "mixed", None, split=True)] == [8, 20]
