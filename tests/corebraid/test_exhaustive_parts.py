@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from corebraid.base.memory import DEVICE_BASE
 from corebraid.base.rows.event import EVENT, READ, RMW, WRITE
+from corebraid.base.wording import said
+from corebraid.cli.wording import TYPED
 from corebraid.study.exhaustive.calls import uses_of
+from corebraid.study.exhaustive.claims import nothing_proven
 from corebraid.study.exhaustive.devices import uses_of_devices
 from corebraid.study.exhaustive.observing import is_split, touched_by, uses_in, watched_rows
 from corebraid.study.exhaustive.racing import racing_words
+from corebraid.study.exhaustive.search import Searched
 from corebraid.study.exhaustive.spinning import Spins
 from corebraid.study.exhaustive.steps import Footprint, Step, conflict, may_conflict
 from corebraid.study.exhaustive.trace import Trace
@@ -283,3 +288,17 @@ def test_every_register_is_known_or_a_doubt() -> None:
         *(0x00, 0x08, 0x10, 0x18, 0x20, 0x28, 0x30, 0x48, 0x50, 0x80, 0x88, 0x90, 0xA0),
         *(0x200, 0x208, 0x210, 0x228, 0x230, 0x238),
     }
+
+
+def test_what_to_do_where_a_search_ends_early() -> None:
+    """Fewer preemptions help where there was no more time, and nothing where no search proves anything."""
+    spent = Searched(executions=3, unfinished="the search was to make 3 runs", open=5)
+    assert spent.ran_out
+    assert "--preemptions 2" in said(nothing_proven(spent), TYPED)
+    assert "--preemptions 1" in said(nothing_proven(replace(spent, preemptions=2)), TYPED)
+    assert "smaller input" in said(nothing_proven(replace(spent, preemptions=0)), TYPED)
+    doubted = replace(spent, unfinished="a thread was interrupted by a signal")
+    assert not doubted.ran_out
+    told = said(nothing_proven(doubted), TYPED)
+    assert "without --exhaustive" in told
+    assert "preemptions" not in told

@@ -99,14 +99,14 @@ def facts_of(searched: Searched) -> dict[str, object]:
 
 def nothing_proven(searched: Searched) -> Text:
     """What to do where a search cannot end."""
+    if not searched.ran_out:
+        return Phrase("no search proves anything of that; hunt without ", Option("exhaustive", True))
     if searched.open and searched.buffered:
         return Phrase("a smaller input has fewer executions; or hunt without ", Option("exhaustive", True))
     fewer = 2 if searched.preemptions is None else min(2, searched.preemptions - 1)
     if searched.open and fewer >= 0:
         return Phrase("fewer executions have ", Option("preemptions", fewer), ", or a smaller input")
-    if searched.open:
-        return "a smaller input has fewer executions"
-    return Phrase("hunt without ", Option("exhaustive", True))
+    return "a smaller input has fewer executions"
 
 
 def _many(n: int, one: str, several: str = "") -> str:

@@ -54,6 +54,10 @@ class Failing:
     left: tuple[tuple[int, int], ...] = ()
 
 
+#: How it is said that a search has made what it was to make.
+_BUDGET = "the search was to"
+
+
 @dataclass(frozen=True)
 class Searched:
     """What a search came to. executions: different ones, none twice. runs: that were made for them, and
@@ -83,6 +87,11 @@ class Searched:
     def all_right(self) -> bool:
         """Whether all executions were made, and none fails."""
         return self.failing is None and not self.unfinished
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether more runs, or more time, would have made more of it."""
+        return self.unfinished.startswith(_BUDGET)
 
 
 @dataclass
@@ -230,9 +239,9 @@ class Search:
         ):
             return "a run was broken off: it may never end"
         if left and self._budget.runs is not None and self._runs >= self._budget.runs:
-            return f"the search was to make {self._budget.runs} runs"
+            return f"{_BUDGET} make {self._budget.runs} runs"
         if left and self._until is not None and time.monotonic() >= self._until:
-            return f"the search was to take {self._budget.seconds:g} seconds"
+            return f"{_BUDGET} take {self._budget.seconds:g} seconds"
         return ""
 
 
