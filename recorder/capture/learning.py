@@ -38,7 +38,9 @@ _NO_WORD = (1 << 64) - 1
 @dataclass
 class Life:
     """A task: who made it (0: nobody), the stack pointer that it began with, the turns in which it lived. of:
-    the task that it interrupts, where it is that one's signal handlers: when they run others decide."""
+    the task that it interrupts, where it is that one's signal handlers: when they run others decide. ends:
+    the address of what the kernel clears when it ends, 0 for nothing; awaited: the turn in which somebody
+    has looked at that afterwards, 0 for none."""
 
     who: int
     parent: int = 0
@@ -46,6 +48,8 @@ class Life:
     of: int = 0
     born: int = 0
     last: int = 0
+    ends: int = 0
+    awaited: int = 0
 
     def on_stack(self, address: int) -> bool:
         """Whether the address lies in its stack, or in the block of its thread above."""
@@ -168,9 +172,27 @@ class Learner:
         for life in living:
             known = self._lives.setdefault(life.who, life)
             known.born, known.last = known.born or self._turn, self._turn
-        if who < 0 or (self.tasks is not None and sum(not life.of for life in living) < 2):
+            known.ends = life.ends
+        left = self._not_awaited()
+        together = self.tasks is None or sum(not life.of for life in living) > 1
+        if who < 0 or not (together or left):
             return
         data = rows[(rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0]
+        begin = 0
+        for at in np.flatnonzero(np.isin(data["addr"], [life.ends for life in left])).tolist():
+            self._use(who, data[begin:at], together=together)
+            self._turn, begin = self._turn + 1, at
+            for life in (life for life in left if life.ends == int(data["addr"][at])):
+                life.awaited = life.awaited or self._turn
+        self._use(who, data[begin:], together=together)
+
+    def _not_awaited(self) -> list[Life]:
+        """Tasks that have ended, which nobody has awaited yet."""
+        ended = (life for life in self._lives.values() if life.last < self._turn)
+        return [life for life in ended if life.ends and not life.awaited]
+
+    def _use(self, who: int, data: Rows, *, together: bool) -> None:
+        """What a task has done in a turn, or in a part of it. together: there were several tasks."""
         if not len(data):
             return
         self._together += int(data["count"][-1] - data["count"][0])
@@ -187,6 +209,8 @@ class Learner:
         split = (here["kind"] == READ) & (behind["kind"] == WRITE)
         split &= (here["count"] == behind["count"]) & (here["addr"] == behind["addr"])
         self._split.append(np.unique(np.stack([first[:-1], data["pc"][:-1]], axis=1)[split], axis=0))
+        if not together:
+            return
         self._turns.append((who % _HANDLERS, np.stack([first, last, data["count"], data["pc"]], axis=1)))
 
     def call(self, who: int, number: int) -> None:
@@ -277,10 +301,11 @@ class Learner:
 
     def _unordered(self, turns: NDArray[np.uint64], of: Life, other: Life) -> bool:
         """Whether there is an access that `other`'s beginning or end does not order: who made a task did
-        something before it began, and mostly awaits its end."""
+        something before it began, and after its end what it had awaited that for."""
         if other.parent != of.who:
             return len(turns) > 0
-        return bool(((turns >= other.born) & (turns <= other.last)).any())
+        until = (other.awaited or self._turn + 1) if other.ends else other.last + 1
+        return bool(((turns >= other.born) & (turns < until)).any())
 
 
 def _same_stack(one: Life, other: Life, address: int) -> bool:

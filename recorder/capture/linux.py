@@ -126,7 +126,8 @@ class LinuxCapture(BaseCapture):
     def living(self, number: int) -> tuple[int, list[Life]]:
         """The task on a core, and all that live."""
         task = self.machine.queue.current[number]
-        lives = [Life(t.tid, t.parent, t.stack) for t in self.guest.process.tasks.values()]
+        tasks = self.guest.process.tasks.values()
+        lives = [Life(t.tid, t.parent, t.stack, ends=t.clear_child_tid) for t in tasks]
         if task is not None and self.machine.handles_signal(number):
             lives.append(handlers_of(Life(task.tid, stack=task.stack)))
             return lives[-1].who, lives

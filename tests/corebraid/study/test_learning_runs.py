@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from stack_factory import needs_gcc
 
 import corebraid
 from corebraid.base.errors import UsageError
-from corebraid.base.rows.event import EVENT
+from corebraid.base.rows.event import EVENT, READ, WRITE
 from corebraid.study.hunting import prepare
 from corebraid.study.stages import stages_of, with_learnt
 from corebraid.study.subjects import Asked, subject_of
@@ -163,3 +164,56 @@ def test_calls_are_events_where_no_word_is_shared() -> None:
     words = learner.words()
     assert len(words) == 0
     assert learner.events(words)["who"].tolist() == [0, 1]
+
+
+#: What the kernel clears when a thread ends, and something that it and its maker use.
+ENDS, WORD = 0x9000, 0x1000
+
+
+def words_of(*turns: tuple[int, list[int], str]) -> list[int]:
+    """What is learnt from turns of thread 1 and of 2, which 1 has made: who, who lives, accesses: w, r: the
+    word is written, read; e: somebody looks whether thread 2 has ended."""
+    lives = {1: Life(1, stack=1 << 40), 2: Life(2, parent=1, stack=1 << 41, ends=ENDS)}
+    learner, living = Learner(), list[int]()
+    learner.tasks = lambda stream: (stream, [replace(lives[who]) for who in living])
+    for number, (who, here, does) in enumerate(turns):
+        living[:] = here
+        rows = np.zeros(len(does), EVENT)
+        rows["size"], rows["count"] = 8, number * 10 + np.arange(len(does))
+        rows["addr"] = [ENDS if one == "e" else WORD for one in does]
+        rows["kind"] = [WRITE if one == "w" else READ for one in does]
+        learner.take(who, rows)
+    return [int(word) * 8 for word in learner.words()]
+
+
+@pytest.mark.parametrize(
+    ("last", "shared"),
+    [
+        # Its maker has not awaited its end before it writes.
+        ("we", True),
+        ("w", True),
+        # It has.
+        ("ew", False),
+        ("erw", False),
+    ],
+)
+def test_what_a_maker_does_after_a_thread_has_ended(last: str, shared: bool) -> None:
+    both = [1, 2]
+    turns = ((1, [1], "w"), (2, both, "r"), (1, both, "r"), (2, both, "r"))
+    assert words_of(*turns, (1, [1], last)) == ([WORD] if shared else [])
+    # Where it is said in a turn before.
+    assert words_of(*turns, (1, [1], "e"), (1, [1], "w")) == []
+    assert words_of(*turns, (1, [1], "r"), (1, [1], "w"), (1, [1], "e")) == [WORD]
+
+
+def test_of_a_thread_whose_end_nobody_is_told_its_last_turn_is_its_end() -> None:
+    learner = Learner()
+    lives = [Life(1, stack=1 << 40), Life(2, parent=1, stack=1 << 41)]
+    learner.tasks = lambda stream: (stream, [replace(life) for life in lives])
+    rows = np.zeros(1, EVENT)
+    rows["addr"], rows["size"] = WORD, 8
+    learner.take(2, rows)
+    del lives[1]
+    rows["kind"] = WRITE
+    learner.take(1, rows)
+    assert len(learner.words()) == 0
