@@ -196,6 +196,7 @@ def _hunted(
     comparison = Comparison(subject, settled(wanted, ends=subject.ends), n_jobs, run.attempt)
     return Hunted(speed, Finding(
         directory, run, again, speed, limit=limit, learning=learning, comparison=comparison, repeats=repeats,
+        buffered=asked.model != subject.options.model,
     ), None, *told)  # fmt: skip
 
 

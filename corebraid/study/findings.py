@@ -76,7 +76,7 @@ class Finding:
     cannot be said: unexplained is why. limit: instructions that a run had, 0 for any number. learning: runs
     from which was learnt what threads share. comparison: makes runs that do not fail. repeats: says how a run
     of this hunt is recorded once more. reduction: what is left of the run, None where nobody has reduced it;
-    bisection: the same of another question."""
+    bisection: the same of another question. buffered: its cores have store buffers, which nobody asked for."""
 
     recording: Path
     run: Run
@@ -90,16 +90,12 @@ class Finding:
     repeats: Again | None = None
     reduction: Reduction | None = None
     bisection: Bisection | None = None
+    buffered: bool = False
 
     @cached_property
     def stack(self) -> Stack | None:
         """The call stack of a guest that a signal killed, or that failed otherwise."""
         return stack_at_end(self.recording, self.run.manifest)
-
-    @property
-    def buffered(self) -> bool:
-        """Whether its cores have store buffers."""
-        return self.comparison is not None and self.comparison.subject.options.model == "tso"
 
     @property
     def _ends_else(self) -> bool:

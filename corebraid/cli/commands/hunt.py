@@ -342,7 +342,7 @@ def _again(program: str, arguments: tuple[str, ...], finding: Finding, recording
     words += ["--schedule", tried.schedule, "--seed", str(tried.seed)]
     words += [] if tried.schedule_seed is None else ["--schedule-seed", str(tried.schedule_seed)]
     words += ["--bus", tried.bus] if tried.bus else []
-    words += ["--model", "tso"] if finding.buffered and "--model" not in words else []
+    words += ["--model", "tso"] if finding.buffered else []
     words += ["--learn", str(finding.learning)] if finding.learning != 1 else []
     if finding.limit:
         words += ["--limit", str(finding.limit)]
