@@ -29,7 +29,7 @@ COMMIT_WORDS = 2
 #: page to which one is was taken away, or may not be written to any more.
 FORCED_OLD, FORCED_FULL, FORCED_PART, FORCED_DRAIN, FORCED_KERNEL, FORCED_PAGE = 1, 2, 4, 8, 16, 32
 
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_ZERO, _ONE, _TWO, _THREE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
 
 
 @njit(cache=True)
@@ -122,18 +122,23 @@ def commit_due(core, cores, machine, count):
 
 @njit(cache=True)
 def commit_between_slices(cores, machines):
-    """Every core lets some stores go with a chance of one half. Returns how many cores did.
+    """Every core lets some stores go with a chance of one half; of one in eight where shared events are
+    counted, and slices are many: somebody is to come between a read and the write that belongs to it. Returns
+    how many cores did.
 
     cores: CORE[n]. machines: MACHINE[1].
     """
-    moved = 0
+    moved, seldom = 0, machines[0].watched != _ZERO
     for k in range(len(cores)):
         core = cores[k]
         if core.buffered == _ZERO:
             continue
         core.buffer_random, drawn = next_random(core.buffer_random)
-        if drawn & _ONE:
-            commit_some(core, cores, machines[0], core.count, _ONE + (drawn >> _ONE) % core.buffered)
+        drawn, goes = drawn >> _ONE, drawn & _ONE
+        if seldom:
+            drawn, goes = drawn >> _TWO, goes & np.uint64(drawn & _THREE == _ZERO)
+        if goes:
+            commit_some(core, cores, machines[0], core.count, _ONE + drawn % core.buffered)
             moved += 1
     return moved
 

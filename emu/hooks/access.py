@@ -29,7 +29,7 @@ from emu.bus.store_buffer import append_store, covers, newest_overlap
 from emu.code.blocks import ATOMIC, HELPED, block_info, instruction_offset, position_of
 from emu.devices.registers import device_read, device_write
 from emu.hooks.room import needs_room
-from emu.hooks.shared_access import end_is_due, end_is_due_at_device
+from emu.hooks.shared_access import drain_is_due, end_is_due, end_is_due_at_device, holds_back
 from emu.hooks.undo import ARMED_SLICE, load_bytes, may_be_undone, note_store
 from emu.native.registers import read_pc
 from emu.native.state import CORE, STOP_SLICE, machine_at
@@ -196,7 +196,8 @@ def _buffered_access(core, is_write, address, size, value):
         if is_write:
             store_home(machine, address, np.uint64(size), value)
         return
-    commit_due(core, cores, machine, count)
+    if core.buffered != _ZERO and not holds_back(core, machine):
+        commit_due(core, cores, machine, count)
     if is_write:
         if core.buffered >= core.buffer_limit:
             committed = core.committed
@@ -234,14 +235,19 @@ def _ends_before(core, is_write, address, size):
 
 @njit(cache=True)
 def _ends_before_buffer(core, is_write, address, size):
-    """The same of an access to any word that waits for the store buffer, of a machine that runs step by step
-    under TSO: an atomic instruction's until that is empty, a store until there is room in it."""
+    """The same under TSO of an access to any word that waits for the store buffer: an atomic instruction's
+    until that is empty, a store until there is room in it. Of a machine that runs step by step before each,
+    of others where the slice is to end before the next event."""
     machine = machine_at(core.machine)
-    if machine.stepped == _ZERO:
-        return False
     position = position_of(core, read_pc(core))
     count = core.count + position
-    if _is_atomic(core, position):
+    if machine.stepped == _ZERO:
+        full = is_write and core.buffered >= core.buffer_limit
+        if core.buffered == _ZERO or not (full or _is_atomic(core, position)):
+            return False
+        if not drain_is_due(core, machine):
+            return False
+    elif _is_atomic(core, position):
         if not end_is_due_at_device(core, machine, count):
             return False
     elif not is_write or not needs_room(core, machine, count):

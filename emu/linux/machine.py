@@ -219,8 +219,10 @@ class LinuxMachine(TaskBoard):
 
     def _stores_wait(self, number: int) -> bool:
         """Whether the core's stores stay in its buffer while a page is made present. Step by step, since who
-        uses a page first is not tried: nobody may be told by what that does to others."""
-        return self.steps is not None and bool(self.cores[number].words[CORE_AT.buffered])
+        uses a page first is not tried: nobody may be told by what that does to others; and where shared
+        events are counted, for others to come in between."""
+        stay = self.steps is not None or self.words[MACHINE_AT.watched]
+        return bool(stay and self.cores[number].words[CORE_AT.buffered])
 
     def _bring_page(self, number: int, access: int) -> bool:
         """Make the page that the fill asked for present, if it may be."""

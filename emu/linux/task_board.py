@@ -22,6 +22,7 @@ from emu.bus.commit import FORCED_KERNEL, FORCED_PAGE, commit_core
 from emu.bus.runs import begin_run
 from emu.bus.sync_points import ENTER, LEAVE
 from emu.hooks.room import WAITS_FOR_ROOM
+from emu.hooks.shared_access import AHEAD
 from emu.linux.ground.clock import CYCLE_NS, VirtualClock
 from emu.linux.ground.failure import Exit, Unsupported
 from emu.linux.ground.words import unsigned
@@ -253,7 +254,8 @@ class TaskBoard(Board):
         self._stirred = True
         core = self.cores[number]
         self.queue.begin(number, task, core.count)
-        core.words[CORE_AT.shared_at], task.at_event = (core.count + 1) * task.at_event, False
+        at = AHEAD if task.ahead else (core.count + 1) * task.at_event
+        core.words[CORE_AT.shared_at], task.at_event, task.ahead = int(at), False, False
         task.fetch = core.context
         self._catch_up(number)
         self.meet(number, ENTER, task.tid)
@@ -287,6 +289,7 @@ class TaskBoard(Board):
         assert task is not None
         core = self.cores[number]
         task.at_event = core.words[CORE_AT.shared_at] == core.count + 1
+        task.ahead = core.words[CORE_AT.shared_at] == AHEAD
         self._settle(number)
         self.meet(number, ENTER, task.tid)
         task.context = task.registers

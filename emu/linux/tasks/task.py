@@ -62,6 +62,8 @@ class Task:
         self.cycles = 0
         #: It stands before a shared event that has been counted.
         self.at_event = False
+        #: Its next shared event has been counted, and is still to come.
+        self.ahead = False
         #: It gives its core up at the next chance.
         self.yields = False
         self.on_runnable: Callable[[Task], None] = lambda task: None
