@@ -12,8 +12,10 @@ from emu.linux.tasks.waiting import Awaited, Waiting, lines
 from recorder.files.end import IDLE
 
 if TYPE_CHECKING:
+    from corebraid.names.program import GuestProgram
     from recorder.files.end import End
     from recorder.files.manifest import Manifest
+    from recorder.files.reader import Recording
 
 #: Ends at which no thread can run.
 _STOOD_STILL = ("deadlock", IDLE)
@@ -53,6 +55,17 @@ def with_names(end: End, name_of: Callable[[int], str]) -> list[str]:
     if end.waits:
         return lines(end.waits, named)
     return [_ADDRESS.sub(lambda at: named(int(at[0], 16)), line) for line in end.text.split("; ") if line]
+
+
+def named_waits(recording: Recording, program: GuestProgram) -> tuple[Waiting, ...]:
+    """What each task waits for where a recording ended in a deadlock, by what its libraries say of that; none
+    of others. Raises FormatError."""
+    from corebraid.study.waits.named import named
+
+    manifest, end = recording.manifest, recording.manifest.end
+    if end is None or end.reason != "deadlock" or not manifest.linux:
+        return ()
+    return named(recording, program) if end.waits and manifest.complete else waits_of(end)
 
 
 def deadlock_lines(recording: Path, manifest: Manifest) -> list[str]:

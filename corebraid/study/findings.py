@@ -76,7 +76,8 @@ class Finding:
     cannot be said: unexplained is why. limit: instructions that a run had, 0 for any number. learning: runs
     from which was learnt what threads share. comparison: makes runs that do not fail. repeats: says how a run
     of this hunt is recorded once more. reduction: what is left of the run, None where nobody has reduced it;
-    bisection: the same of another question. buffered: its cores have store buffers, which nobody asked for."""
+    bisection: the same of another question. buffered: its cores have store buffers, for which nobody has
+    asked."""
 
     recording: Path
     run: Run
@@ -165,6 +166,7 @@ class Finding:
             "seed": tried.seed,
             **({} if tried.schedule_seed is None else {"schedule_seed": tried.schedule_seed}),
             **({} if self.learning == 1 else {"learn": self.learning}),
+            "model": manifest.model,
             "condition": self.run.held,
             "recording": str(self.recording),
             "end": manifest.end.facts() if manifest.end else None,

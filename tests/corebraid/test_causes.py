@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from test_hunt_patterns import Story, X, Y
 
+from corebraid.base.rows.event import READ, WRITE
 from corebraid.study.causes.encounters import (
     ABA,
     AHEAD,
@@ -19,6 +20,7 @@ from corebraid.study.causes.encounters import (
     find_encounters,
 )
 from corebraid.study.causes.novelty import GROUND, LIBRARY, OWN, Novel, novelties
+from corebraid.study.shared_rows import Access
 
 #: Places: of two threads' code, of a library's and of what begins threads.
 R1, W1, R2, W2 = 0x10, 0x20, 0x30, 0x40
@@ -103,6 +105,24 @@ def published(made: Story) -> None:
     made.write(2, X, 1, W2)
     made.read(1, X, R1)
     made.read(1, Y, R1 + 4)
+
+
+def test_a_buffered_store_stands_behind_what_its_thread_has_read_since() -> None:
+    """Of an increment: what its instruction has read, another's write, and its store, which commits later.
+    What the thread reads of its own in between was nobody else's."""
+    made = [
+        Access(0, 1, 1, 154, R1, X, 4, READ, 4, 4),
+        Access(1, 2, 2, 90, R2, X, 4, WRITE, 4, 6),
+        Access(2, 1, 1, 186, R1, X, 4, READ, 5, 5),
+        Access(3, 1, 1, 154, R1, X, 4, WRITE, 6, 5),
+    ]
+    found = {one.kind: [step.at for step in one.steps] for one in find_encounters(made)}
+    assert found[LOST_UPDATE] == [0, 1, 3]
+    assert [one.steps for one in find_encounters(made) if one.kind == SAW] == [(made[0],)]
+    # In program order the last one before it is what it is held against.
+    made[2], made[3] = made[2]._replace(retired=100, old=6, new=6), made[3]._replace(retired=154)
+    found = {one.kind: [step.at for step in one.steps] for one in find_encounters(made)}
+    assert LOST_UPDATE not in found
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ _RELIES, _TOGETHER = 20_000, 2_000
 _REMEMBERED = 6
 #: Accesses to a word that are looked at for the last write, or the next one.
 _FAR = 64
+#: The same of a thread's own, for the one that it made before a store that has waited in a buffer.
+_LATE = 20
 
 Place = tuple[int, int]
 Key = tuple[object, ...]
@@ -80,17 +82,31 @@ def changes(access: Access) -> bool:
 
 def _of_word(here: list[Access], sources: dict[int, Access]) -> Iterator[Encounter]:
     """sources: filled with whose write each read has seen, by its number, where that was another's."""
-    last: dict[int, int] = {}
+    last: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=_LATE))
     for index, access in enumerate(here):
-        before = last.get(access.who)
-        last[access.who] = index
+        mine = last[access.who]
+        # A buffered store stands where it commits, behind what its thread has read meanwhile.
+        before = next((k for k in reversed(mine) if not _earlier(access, here[k])), None)
+        mine.append(index)
         if access.reads:
             wrote = _last_write(here, index)
-            if wrote is not None and wrote.who != access.who:
-                sources[access.at] = wrote
-            yield Encounter(SAW, (access,) if wrote is None else (wrote, access))
+            if wrote is None or not _own_buffered(access, wrote):
+                if wrote is not None and wrote.who != access.who:
+                    sources[access.at] = wrote
+                yield Encounter(SAW, (access,) if wrote is None else (wrote, access))
         if before is not None and before < index - 1:
             yield from _between(here, before, index)
+
+
+def _earlier(one: Access, other: Access) -> bool:
+    """Whether a thread has made an access before another one, which stands before it."""
+    return one.core == other.core and one.retired < other.retired
+
+
+def _own_buffered(read: Access, wrote: Access) -> bool:
+    """Whether a read cannot have seen the last write before it, but its own thread's, which commits later."""
+    same = (read.address, read.size) == (wrote.address, wrote.size)
+    return same and not read.atomic and read.old != wrote.new
 
 
 def _last_write(here: list[Access], index: int) -> Access | None:
@@ -114,6 +130,7 @@ def _between(here: list[Access], before: int, index: int) -> Iterator[Encounter]
     if not first.overlaps(second) or second.retired - first.retired > _RELIES:
         return
     others = [one for one in here[before + 1 : index][:_FAR] if one.overlaps(second)]
+    others = [one for one in others if one.who != second.who]
     wrote = next((one for one in others if changes(one)), None)
     read = next((one for one in others if one.reads and one.overlaps(first)), None)
     if wrote is not None:

@@ -10,7 +10,6 @@ from itertools import takewhile
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import INPUT, INPUT_CALL
 from corebraid.names.threads import thread_at
-from corebraid.study.deadlocks import waits_of
 from corebraid.study.ended import end_place
 from corebraid.study.shared_rows import Access
 from emu.linux.tasks.waiting import Awaited, Waiting, cycle
@@ -94,15 +93,16 @@ class Moment:
 
 
 def last_moments(
-    recording: Recording, accesses: list[Access], name: Callable[[int], str], own: Callable[[int], bool]
-) -> Iterator[Moment]:
-    """What there is to say of how the recording ended. name: of the function at a place; own: whether that is
-    of the program's own code. Raises FormatError, Divergence."""
+    recording: Recording, accesses: list[Access], waits: Sequence[Waiting], name: Callable[[int], str],
+    own: Callable[[int], bool],
+) -> Iterator[Moment]:  # fmt: skip
+    """What there is to say of how the recording ended. waits: in a deadlock, what each thread waits for.
+    name: of the function at a place; own: whether that is of the program's own code. Raises FormatError,
+    Divergence."""
     end = recording.manifest.end
     if end is None or not recording.manifest.linux:
         return
     if end.reason == "deadlock":
-        waits = waits_of(end)
         looks = [a for a in accesses if a.reads and not a.caller and own(a.pc)]
         yield from _held(waits, accesses)
         # Who waits for somebody in particular does not wait until something is another.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corebraid.names.inlined_calls import InlinedCalls
 from corebraid.names.program import GuestProgram
@@ -20,7 +21,9 @@ from corebraid.study.causes.last_moments import Held, Moment, Note, Says, last_m
 from corebraid.study.causes.novelty import OWN, Novel, novelties
 from corebraid.study.causes.ordered_words import ordered_accesses
 from corebraid.study.causes.patterns import Ranked, find_patterns, rank
-from corebraid.study.shared_rows import Access
+from corebraid.study.deadlocks import named_waits
+from corebraid.study.shared_rows import WORD, Access
+from emu.linux.tasks.waiting import Waiting
 from recorder.files.reader import Recording
 
 if TYPE_CHECKING:
@@ -142,12 +145,13 @@ def suspicions(
     """The likeliest first. Orders the recording, which keeps the certificate. passed: runs that did not fail.
     decisive: preemptions without which it does not fail. Raises CorebraidError."""
     recording = Recording.open(path)
-    words = [run.words for run in passed]
     program = GuestProgram.of(path, recording.manifest)
+    waits = named_waits(recording, program)
+    words = [run.words for run in passed] + [_waited_at(waits)]
     names, code = Names(program, recording.manifest), CodeNames(program)
-    accesses, _ = ordered_accesses(path, np.unique(np.concatenate(words)) if words else None, code)
+    accesses, _ = ordered_accesses(path, np.unique(np.concatenate(words)), code)
     told, died_of = _unusual(recording, accesses, passed, names, code)
-    moments = last_moments(recording, accesses, program.symbols.name, lambda pc: code.kind(pc) == OWN)
+    moments = last_moments(recording, accesses, waits, program.symbols.name, lambda pc: code.kind(pc) == OWN)
     decided = [(one.of_libraries, _decided(one, accesses)) for one in decisive if one.title]
     first, told = in_order([(one, _moment(one, names)) for one in moments], decided, told, died_of)
     if not (first or told):
@@ -155,6 +159,11 @@ def suspicions(
     known = [set(one.pcs) for one in first]
     others = [one for one in around_first(told, decisive) if set(one.pcs) not in known]
     return [*first, *others][:_MOST_TOLD]
+
+
+def _waited_at(waits: Sequence[Waiting]) -> NDArray[np.uint64]:
+    """Words that threads wait at for ever, as addresses over 8: uint64[n]. One thread alone may use them."""
+    return np.array([one.address // WORD for one in waits if one.address is not None], np.uint64)
 
 
 def _unusual(

@@ -17,7 +17,7 @@ from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_of, title_of
 from corebraid.study.causes.novelty import OWN
 from corebraid.study.course import Course
-from corebraid.study.deadlocks import waits_of
+from corebraid.study.deadlocks import named_waits
 from corebraid.study.shared_rows import WORD, Access
 from corebraid.study.smallest.calls import standing_at
 from corebraid.study.smallest.narrowing import Instruction, Window, course_of
@@ -75,7 +75,7 @@ def _told(
     pair = border(between, late, made)
     if pair is None:
         return _by_calls(recording, teller, window, places, (early, between, late)) if fails else None
-    calls = LockCalls(teller.program, data_decides=not _in_a_circle(recording))
+    calls = LockCalls(teller.program, data_decides=not cycle(named_waits(recording, teller.program)))
     steps, there, title = deciding(early, pair, made, calls)
     callers = _callers(recording, teller, steps)
     said = [teller.access(one, named=True) + called for one, called in zip(steps, callers, strict=True)]
@@ -118,12 +118,6 @@ def _by_calls(
     next_one = "the thread's next system call" if here in calls else "what follows"
     title = f"{teller.word(early[-1])}: {what} comes between its use and {next_one}"
     return Decisive(tuple(done), early[-1], tuple(said), title, tuple(pcs))
-
-
-def _in_a_circle(recording: Recording) -> bool:
-    """Whether it ends as threads wait for each other, which nothing decides but who takes which lock."""
-    end = recording.manifest.end
-    return end is not None and end.reason == "deadlock" and bool(cycle(waits_of(end)))
 
 
 def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> list[str]:

@@ -21,9 +21,12 @@ from recorder.files.reader import Recording
 PROGRAM = """
 #include <pthread.h>
 #include <stdio.h>
+#ifndef TIMES
+#define TIMES 20
+#endif
 static volatile int counter, other;
 static void *work(void *arg) {
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < TIMES; i++) {
         __asm__ volatile(ADD " $1, %0" : "+m"(counter));
         OTHER;
     }
@@ -38,6 +41,7 @@ int main(void) {
 }
 """
 COUNTED = ("-DOTHER=", "-DRESULT=(counter!=40)")
+ONCE = "-DRESULT=(counter!=2)"
 PLAIN, LOCKED = '-DADD="addl"', '-DADD="lock addl"'
 #: What is wrong with it is wrong without store buffers, too.
 ELSEWHERE = ("-DOTHER={int was=other;other=was+1;}", "-DRESULT=(other!=40)")
@@ -63,12 +67,34 @@ def test_an_increment_that_is_lost_is_found(tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     facts = json.loads(ran.out)
     assert 8 < facts["run"] <= 32
+    assert facts["model"] == "tso"
     words = shlex.split(facts["again"])
     assert words[words.index("--model") + 1] == "tso"
     words[words.index("-o") + 1] = str(tmp_path / "again")
     assert run(*words[1:]).code == 0
     for log in (tmp_path / "rec").glob("core-*.log"):
         assert log.read_bytes() == (tmp_path / "again" / log.name).read_bytes()
+
+
+@needs_gcc
+def test_one_increment_each_that_is_lost(tmp_path: Path) -> None:
+    """The slice ends before the thread's next event, and until then what it has written waits: others come in
+    between, though nothing else that is shared follows for long."""
+    program = compiled(tmp_path, "once.c", PROGRAM, "-O1", PLAIN, "-DTIMES=1", "-DOTHER=", ONCE)
+    ends = dict[int, list[int | None]]()
+    for number in range(1, 12):
+        ends[number] = [_exit_code(program, tmp_path / f"{number}-{seed}", number, seed) for seed in range(3)]
+    assert any(1 in codes for codes in ends.values()), ends
+    assert all(set(codes) <= {0, 1} for codes in ends.values())
+
+
+def _exit_code(program: Path, place: Path, number: int, seed: int) -> int | None:
+    schedule = f"switches:1001@{number}=1002"
+    corebraid.record(program, place, model="tso", schedule=schedule, schedule_seed=seed)
+    recording = Recording.open(place)
+    assert run("replay", place, "--all").code == 0
+    end = recording.manifest.end
+    return None if end is None else end.exit_code
 
 
 @needs_gcc
