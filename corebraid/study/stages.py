@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from corebraid.base.errors import CorebraidError
 from corebraid.base.removal import remove_tree
 from corebraid.study.attempts import COVER, MIXED, Attempt, Ended, Progress, Run, attempts
 from corebraid.study.conditions import Condition, settled
@@ -140,7 +142,9 @@ def _without_buffers(
     found = place / str(run.attempt.number)
     kept = place / f"{run.attempt.number}.buffered"
     os.rename(found, kept)
-    plain, _ = hunt_in(place, subject, _only(run.attempt), conditions, 1, _ignore)
+    plain = None
+    with suppress(CorebraidError):
+        plain, _ = hunt_in(place, subject, _only(run.attempt), conditions, 1, _ignore)
     if plain is not None and plain.held:
         remove_tree(kept)
         return plain
