@@ -148,6 +148,8 @@ def _without_buffers(
     if plain is not None and plain.held:
         remove_tree(kept)
         return plain
+    if found.exists():
+        remove_tree(found)
     os.rename(kept, found)
     return None
 
