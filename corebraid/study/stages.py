@@ -120,11 +120,15 @@ def hunt_in_stages(
         tried = with_buffers(subject) if stage.buffered else subject
         over = partial(_behind, progress, done.runs)
         asked = settled(conditions, ends=subject.ends)
-        run, more = hunt_in(place, tried, schedules.of(stage, timed=subject.timed), asked, jobs, over)
+        tries = schedules.of(stage, timed=subject.timed)
+        run, more = hunt_in(place, tried, tries, asked, jobs, over)
         done = done + more
         if run is not None:
-            if stage.buffered and run.held and (plain := _without_buffers(place, subject, run, asked)):
-                return subject, plain, done
+            if stage.buffered and run.held:
+                plain, more = _without_buffers(place, subject, tries, asked, jobs)
+                done = done + more
+                if plain is not None:
+                    return subject, plain, done
             break
     return tried, run, done
 
@@ -135,30 +139,22 @@ def with_buffers(subject: Subject) -> Subject:
 
 
 def _without_buffers(
-    place: Path, subject: Subject, run: Run, conditions: tuple[Condition, ...]
-) -> Run | None:
-    """The run that was found, if it fails without store buffers, too, which is simpler; its recording is in
-    the place of the other one then."""
-    found = place / str(run.attempt.number)
-    kept = place / f"{run.attempt.number}.buffered"
-    os.rename(found, kept)
-    plain = None
+    place: Path, subject: Subject, tries: Tries | Planner, conditions: tuple[Condition, ...], jobs: int
+) -> tuple[Run | None, Ended]:
+    """The first of the same runs that fails without store buffers, which is simpler, its recording where
+    `hunt_in` has it; None if there is none; and how many were made."""
+    apart = place / "without buffers"
+    apart.mkdir()
+    plain, done = None, Ended()
     with suppress(CorebraidError):
-        plain, _ = hunt_in(place, subject, _only(run.attempt), conditions, 1, _ignore)
-    if plain is not None and plain.held:
-        remove_tree(kept)
-        return plain
-    if found.exists():
-        remove_tree(found)
-    os.rename(kept, found)
-    return None
-
-
-def _only(attempt: Attempt) -> Tries:
-    def tries(*, apart: bool) -> Iterator[Attempt]:
-        return iter((attempt,))
-
-    return tries
+        plain, done = hunt_in(apart, subject, tries, conditions, jobs, _ignore)
+    if plain is None or not plain.held:
+        return None, done
+    recording = place / str(plain.attempt.number)
+    if recording.exists():
+        remove_tree(recording)
+    os.rename(apart / recording.name, recording)
+    return plain, done
 
 
 def _ignore(_: int) -> None:
