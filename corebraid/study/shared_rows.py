@@ -122,12 +122,15 @@ class OrderedAccesses:
 
     def shared_words(self) -> NDArray[np.uint64]:
         """Words that two threads use and one of them writes, as addresses over 8: uint64[n]."""
-        keys = [np.zeros((0, 2), np.int64)]
-        for _, rows, who in self._pieces():
-            word = (rows["addr"] // WORD).astype(np.int64)
-            wrote = (rows["kind"] != READ).astype(np.int64)
-            keys.append(np.unique(np.stack([word, who << 1 | wrote], axis=1), axis=0))
-        return used_by_several(np.unique(np.concatenate(keys), axis=0))
+        uses = [np.zeros((0, 2), np.int64), *(uses_of(rows, who) for _, rows, who in self._pieces())]
+        return used_by_several(np.unique(np.concatenate(uses), axis=0))
+
+
+def uses_of(rows: Rows, who: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Who uses which words: int64 (m, 2), see `used_by_several`. rows: EVENT[n]; who: their threads."""
+    word = (rows["addr"] // WORD).astype(np.int64)
+    wrote = (rows["kind"] != READ).astype(np.int64)
+    return np.unique(np.stack([word, who << 1 | wrote], axis=1), axis=0)
 
 
 def used_by_several(uses: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -117,7 +117,7 @@ def hunt_in_stages(
     for stage in schedules.stages(split=subject.split):
         if stage.learning != learning:
             subject, learning = with_learnt(subject, stage.learning), stage.learning
-        tried = with_buffers(subject) if stage.buffered else subject
+        tried = _with_buffers(subject) if stage.buffered else subject
         over = partial(_behind, progress, done.runs)
         asked = settled(conditions, ends=subject.ends)
         tries = schedules.of(stage, timed=subject.timed)
@@ -133,7 +133,7 @@ def hunt_in_stages(
     return tried, run, done
 
 
-def with_buffers(subject: Subject) -> Subject:
+def _with_buffers(subject: Subject) -> Subject:
     """The same, whose cores have store buffers."""
     return replace(subject, options=replace(subject.options, model="tso"))
 

@@ -29,7 +29,7 @@ from emu.bus.store_buffer import append_store, covers, newest_overlap
 from emu.code.blocks import ATOMIC, HELPED, block_info, instruction_offset, position_of
 from emu.devices.registers import device_read, device_write
 from emu.hooks.room import needs_room
-from emu.hooks.shared_access import drain_is_due, end_is_due, end_is_due_at_device, holds_back
+from emu.hooks.shared_access import AHEAD, drain_is_due, end_is_due, end_is_due_at_device, holds_back
 from emu.hooks.undo import ARMED_SLICE, load_bytes, may_be_undone, note_store
 from emu.native.registers import read_pc
 from emu.native.state import CORE, STOP_SLICE, machine_at
@@ -146,7 +146,15 @@ def device_access(core, is_write, address, size, value):
         uc_emu_stop(core.handle)
         return
     core.armed &= ~ARMED_SLICE
+    ahead = core.shared_at == AHEAD
     core.shared_at = core.count + position_of(core, read_pc(core)) + _ONE
+    _use_device(core, is_write, address, size, value)
+    if ahead:
+        core.shared_at = AHEAD
+
+
+@njit(cache=True)
+def _use_device(core, is_write, address, size, value):
     machine = machine_at(core.machine)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
     register = address & np.uint64(0xFFF)

@@ -220,8 +220,9 @@ class LinuxMachine(TaskBoard):
     def _stores_wait(self, number: int) -> bool:
         """Whether the core's stores stay in its buffer while a page is made present. Step by step, since who
         uses a page first is not tried: nobody may be told by what that does to others; and where shared
-        events are counted, for others to come in between."""
-        stay = self.steps is not None or self.words[MACHINE_AT.watched]
+        events are counted, for others to come in between, unless the page may have other places."""
+        watched = self.words[MACHINE_AT.watched] and not self.process.space.has_shared_files
+        stay = self.steps is not None or watched
         return bool(stay and self.cores[number].words[CORE_AT.buffered])
 
     def _bring_page(self, number: int, access: int) -> bool:

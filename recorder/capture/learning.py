@@ -159,6 +159,9 @@ class Learner:
         self._turns: list[tuple[int, NDArray[np.uint64]]] = []
         #: Words that an instruction has read and written, not indivisibly, and where it stands.
         self._split: list[NDArray[np.uint64]] = []
+        #: Tasks whose end nobody has awaited; instructions of others while there were none but such.
+        self._open: dict[int, Life] = {}
+        self._alone = 0
 
     def enough(self, _: int) -> None:
         """Of progress. Raises StopRecording when there is nothing more to learn in reasonable time."""
@@ -173,7 +176,9 @@ class Learner:
             known = self._lives.setdefault(life.who, life)
             known.born, known.last = known.born or self._turn, self._turn
             known.ends = life.ends
-        left = self._not_awaited()
+            if known.ends and not known.awaited:
+                self._open[known.who] = known
+        left = [life for life in self._open.values() if life.last < self._turn]
         together = self.tasks is None or sum(not life.of for life in living) > 1
         if who < 0 or not (together or left):
             return
@@ -184,18 +189,15 @@ class Learner:
             self._turn, begin = self._turn + 1, at
             for life in (life for life in left if life.ends == int(data["addr"][at])):
                 life.awaited = life.awaited or self._turn
+                self._open.pop(life.who, None)
         self._use(who, data[begin:], together=together)
-
-    def _not_awaited(self) -> list[Life]:
-        """Tasks that have ended, which nobody has awaited yet."""
-        ended = (life for life in self._lives.values() if life.last < self._turn)
-        return [life for life in ended if life.ends and not life.awaited]
 
     def _use(self, who: int, data: Rows, *, together: bool) -> None:
         """What a task has done in a turn, or in a part of it. together: there were several tasks."""
-        if not len(data):
+        if not len(data) or (not together and self._alone >= _MOST_TOGETHER):
             return
-        self._together += int(data["count"][-1] - data["count"][0])
+        made = int(data["count"][-1] - data["count"][0])
+        self._together, self._alone = self._together + made * together, self._alone + made * (not together)
         first = data["addr"] >> np.uint64(3)
         last = data["addr"] + data["size"] - np.uint64(1) >> np.uint64(3)
         wrote = (data["kind"] != READ).astype(np.uint64)
@@ -279,11 +281,9 @@ class Learner:
             events["site"][k] = sites.setdefault((before, place), len(sites))
         return events[events["number"] > 0]
 
-    def split(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Where instructions stand that read one of these words and write it, in two accesses."""
-        rows = np.concatenate([*self._split, np.zeros((0, 2), np.uint64)])
-        found: NDArray[np.uint64] = np.unique(rows[np.isin(rows[:, 0], words), 1])
-        return found
+    def split(self) -> NDArray[np.uint64]:
+        """Words that instructions read and write in two accesses, and where these stand: uint64[n, 2]."""
+        return np.unique(np.concatenate([*self._split, np.zeros((0, 2), np.uint64)]), axis=0)
 
     def _conflict(
         self, address: int, who: NDArray[np.uint64], wrote: NDArray[np.bool_], turn: NDArray[np.uint64]
@@ -323,11 +323,11 @@ def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
     """What learning runs have shown: words that any has shown to be shared, and the first one's events. One
     run is not made before the one before it is looked at."""
     first: Learner | None = None
-    every = list[Learner]()
+    split = [np.zeros((0, 2), np.uint64)]
     words, most, calls, whole, ends = np.zeros(0, np.uint64), 0, 0, True, True
     for learner, outcome in runs:
         first = first or learner
-        every.append(learner)
+        split.append(learner.split())
         words = np.union1d(words, learner.words())
         most = max(most, sum(outcome.manifest.instructions))
         made = outcome.manifest.totals.get("calls")
@@ -335,5 +335,6 @@ def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
         whole &= outcome.end.reason not in ("limit", "time-limit")
         ends &= outcome.end.reason == "exit"
     assert first is not None
-    split = np.unique(np.concatenate([learner.split(words) for learner in every]))
-    return Learnt(SharedWords(words, first.events(words)), most, whole, calls=calls, ends=ends, split=split)
+    rows = np.concatenate(split)
+    places = np.unique(rows[np.isin(rows[:, 0], words), 1])
+    return Learnt(SharedWords(words, first.events(words)), most, whole, calls=calls, ends=ends, split=places)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 
 from corebraid.base.errors import CorebraidError
@@ -30,8 +30,8 @@ from recorder.files.manifest import MOST_SCHEDULE
 from recorder.files.reader import Recording
 
 #: Of the time for runs, the part in which it is tried which accesses decide; preemptions of which that is
-#: told.
-_FOR_BORDERS, _MOST_DECIDED = 0.4, 3
+#: tried, and told.
+_FOR_BORDERS, _MOST_TRIED, _MOST_DECIDED = 0.4, 8, 3
 #: Switches that are no preemptions, at the begin and the end of many, that people are shown.
 _SHOWN = 3
 
@@ -211,7 +211,7 @@ def _decided(
     subject, tried, fails = comparison.subject, smallest.found.run.attempt, bool(smallest.preempting)
     known = set[tuple[int, ...]]()
     own = 0
-    for windows in _windows(trials, smallest, way):
+    for windows in islice(_windows(trials, smallest, way), _MOST_TRIED):
         found = list[Decisive]()
         for window in windows:
             one = None

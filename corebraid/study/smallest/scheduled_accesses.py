@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.errors import UsageError
-from corebraid.base.rows.event import FETCH, READ, UNCACHED
+from corebraid.base.rows.event import FETCH, UNCACHED
 from corebraid.names.program import GuestProgram
 from corebraid.study.causes.callers import Callers, turns_of_calls
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.course import Course
-from corebraid.study.shared_rows import WORD, Access, Rows, access_of
+from corebraid.study.shared_rows import WORD, Access, Rows, access_of, used_by_several, uses_of
 from emu.schedule.noting import Stay
 from recorder.files.reader import Recording
 from recorder.replay.seek import accesses
@@ -60,25 +60,15 @@ def words_of_several(recording: Recording, course: Course) -> NDArray[np.uint64]
     """Words (addresses over 8, ascending) that several threads have used in the stays of `course`, one of
     them to write. Raises FormatError, Divergence, and UsageError for a run that is too long."""
     _check_length(course)
-    pieces = [np.zeros((0, 2), np.uint64)]
+    uses = [np.zeros((0, 2), np.int64)]
     for core in sorted({stay.core for stay in course.stays}):
         mine = [stay for stay in course.stays if stay.core == core]
-        begins = np.array([stay.begin for stay in mine], np.uint64)
-        who = np.array([0, *(stay.who for stay in mine)], np.uint64)
+        begins, who = np.array([(stay.begin, stay.who) for stay in mine], np.int64).T
         for rows in accesses(recording, core, int(begins[0])):
             data: Rows = rows[(rows["flags"] & np.uint8(UNCACHED | FETCH)) == 0]
-            places = np.searchsorted(begins, data["count"], side="right")
-            wrote = (data["kind"] != READ).astype(np.uint64)
-            used = np.stack([data["addr"] // WORD << np.uint64(1) | wrote, who[places]], axis=1)
-            pieces.append(np.unique(used, axis=0))
-    used = np.unique(np.concatenate(pieces), axis=0)
-    used = used[used[:, 1] > 0]
-    word, first = used[:, 0] >> np.uint64(1), used[:, 0] & np.uint64(1)
-    written = np.unique(word[first == 1])
-    users = np.unique(np.stack([word, used[:, 1]], axis=1), axis=0)[:, 0]
-    several, times = np.unique(users, return_counts=True)
-    found: NDArray[np.uint64] = np.intersect1d(several[times > 1], written)
-    return found
+            places = np.searchsorted(begins.astype(np.uint64), data["count"], side="right") - 1
+            uses.append(uses_of(data[places >= 0], who[places[places >= 0]]))
+    return used_by_several(np.unique(np.concatenate(uses), axis=0))
 
 
 def _check_length(course: Course) -> None:
