@@ -341,7 +341,8 @@ class Board:
 
     def empty_store_buffer(self, number: int) -> None:
         """All stores of a core commit."""
-        commit_core(self.core_rows, self.machine_rows, number)
+        if self.cores[number].words[CORE_AT.buffered]:
+            commit_core(self.core_rows, self.machine_rows, number)
 
     def commit_step(self, number: int, *, own: bool) -> None:
         """Between a core's steps: its oldest store commits, if `own`, and then those that nobody looks at."""

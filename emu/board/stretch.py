@@ -2,7 +2,8 @@
 
 Between two slices there is work for whoever schedules, for devices or a kernel, and for a recorder; mostly
 each finds that it has nothing to do, and takes longer to find that than a slice does. So they say beforehand
-how long they will have nothing to do (`Room`, `Calm`). What is recorded is the same.
+how long they will have nothing to do (`Room`, `Calm`). Buffered stores commit between slices as they always
+do. What is recorded is the same.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.compiled import njit
+from emu.bus.commit import commit_between_slices
 from emu.core.core import Core
 from emu.core.running import run_core
 from emu.core.unfetch import give_back_fetch
@@ -124,6 +126,13 @@ def _is_over(cores, limits, number, passed, given):  # type: ignore[no-untyped-d
     return many > 0
 
 
+@njit(cache=True)
+def _settle(cores, machines):  # type: ignore[no-untyped-def]
+    """What happens between two slices of a stretch: stores commit, at random."""
+    if machines[0].tso != _ZERO and machines[0].stepped == _ZERO:
+        commit_between_slices(cores, machines)
+
+
 @njit(cache=True, nogil=True)
 def run_slices(cores, machines, pcs, chosen, runnable, limits, ran):  # type: ignore[no-untyped-def]
     """Run `chosen` slices (`emu.schedule.policy.Ahead.rows`), at least one, until a limit is reached.
@@ -134,6 +143,8 @@ def run_slices(cores, machines, pcs, chosen, runnable, limits, ran):  # type: ig
     """
     began, had = _sums(cores)
     for done in range(len(chosen)):
+        if done > 0:
+            _settle(cores, machines)
         number = runnable[np.int64(chosen[done, 0] % np.uint64(len(runnable)))]
         length, exact = _length(chosen[done, 1], limits), chosen[done, 2]
         row = cores[number : number + 1]
@@ -157,6 +168,8 @@ def run_moods(cores, machines, pcs, runs, tasks, seats, limits, ran):  # type: i
     began, had = _sums(cores)
     passed = began
     for done in range(len(ran)):
+        if done > 0:
+            _settle(cores, machines)
         shared = np.int64(machines[0].shared)
         picked, chosen, exact, events = choose(runs, tasks, seats, np.int64(passed), shared)
         number, length = seats[picked, 0], _length(np.uint64(chosen), limits)

@@ -34,7 +34,10 @@ _ZERO, _ONE, _TWO, _THREE = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(
 
 @njit(cache=True)
 def _note_commit(core, machine, count):
-    """For the sealed truth: at `count` the core's stores below `committed` had left its buffer."""
+    """For the sealed truth, where there is one: at `count` the core's stores below `committed` had left its
+    buffer."""
+    if core.commits == _ZERO:
+        return
     rows = carray(pointer(core.commits), (np.int64(core.commits_n) + 1, COMMIT_WORDS), np.uint64)
     last = np.int64(core.commits_n) - 1
     if last >= 0 and rows[last, 0] == count:

@@ -158,6 +158,10 @@ class RecordedCore(Core):
         self.row["trace_n"] = 0
         return self._tap[:n]
 
+    def forget_commits(self) -> None:
+        """Nobody wants to know when stores commit. Before the first run."""
+        self.row["commits"] = 0
+
     def take_commits(self) -> NDArray[np.uint64]:
         """When stores committed since the last call: uint64[n, 2], instruction count, committed by then."""
         n = int(self.row["commits_n"])

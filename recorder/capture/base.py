@@ -79,7 +79,10 @@ class BaseCapture(Watcher):
         self._fingerprints = [Fingerprint(core, board.bus.line, changed) for core, changed in pairs]
         self._truth = Slices()
         #: Nobody wants to know how far streams came, or takes events.
-        self._unseen = options.unwritten and not (board.config.tapped or board.config.store_buffer)
+        self._unseen = options.unwritten and not board.config.tapped
+        if self._unseen:
+            for core in board.cores:
+                core.forget_commits()
         #: Where the truth says that each stream stands.
         self._stood = [0] * (2 * options.cores + 1)
         self._strata = 0
@@ -178,9 +181,9 @@ class BaseCapture(Watcher):
 
     def room(self, total: int) -> Room | None:
         """Until a stratum is due, or logs are to be written. None where somebody takes the events of each
-        slice, or stores commit between them."""
+        slice, or the truth says when stores commit between them."""
         config = self.board.config
-        if config.tapped or config.store_buffer:
+        if config.tapped or (config.store_buffer and not self._unseen):
             return None
         return self._timer.room(min(self._options.limit or NEVER, self._written_at + self._flush_every))
 
@@ -247,7 +250,7 @@ class BaseCapture(Watcher):
 
     def _note_commits(self, number: int) -> None:
         """Into the truth: which stores of a core have committed, and where the core stood."""
-        if not self.board.config.store_buffer:
+        if self._unseen or not self.board.config.store_buffer:
             return
         stores = len(self.board.cores) + 1 + number
         for count, committed in self.board.cores[number].take_commits().tolist():
@@ -257,7 +260,7 @@ class BaseCapture(Watcher):
             self._note_slice(stores, committed)
 
     def _note_all_commits(self) -> None:
-        if not self.board.config.store_buffer:
+        if self._unseen or not self.board.config.store_buffer:
             return
         for number in range(len(self.board.cores)):
             self._note_commits(number)
