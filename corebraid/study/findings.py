@@ -65,8 +65,8 @@ class Speed:
 
 #: Of a run whose cores have store buffers.
 _BUFFERED = (
-    "its cores have store buffers (x86's total store order): within an instruction that reads memory and "
-    "writes it, as 'x += 1' may become, others can come between"
+    "its cores have store buffers (x86's total store order): a thread can read before others see what it has "
+    "written, and others can come between the halves of an instruction, as 'x += 1' may become"
 )
 
 

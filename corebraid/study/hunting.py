@@ -67,7 +67,7 @@ def prepare(subject: Subject) -> Subject:
     options, timed = replace(options, shared=learnt.shared), learnt.timed or _may_time_out(subject)
     return replace(
         subject, options=options, hidden=learnt.hidden, ends=learnt.ends, timed=timed,
-        split=len(learnt.split) > 0,
+        split=len(learnt.split) > 0, overtaken=len(learnt.overtaken) > 0,
     )  # fmt: skip
 
 

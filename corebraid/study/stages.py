@@ -6,7 +6,8 @@ known to be shared no schedule stops a thread at. Most hunts end within the firs
 run is enough.
 
 An instruction that reads memory and writes it, as `x += 1` may become, is one step of a core here; on a
-processor it is two. With a store buffer others come between them.
+processor it is two. With a store buffer others come between them. And where threads each store to what the
+other one loads afterwards, both may load what was there before with store buffers alone.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _RISES = ((0, 1), (32, 4), (64, 16))
 #: Runs in which cores have store buffers, of the first so many; behind them, every second so many.
 _BUFFERED, _FIRST, _EVERY = ((8, 32), (80, 112), (160, 200)), 200, 100
 
+#: What some runs show of a subject, and others need not.
+_SEEN = ("timed", "split", "overtaken")
+
 
 class Stage(NamedTuple):
     """Runs `first` to `end`, without that one. learning: runs from which is learnt what is shared. buffered:
@@ -46,19 +50,19 @@ class Stage(NamedTuple):
     buffered: bool = False
 
 
-def stages_of(runs: int, schedule: str, learn: int | None, *, split: bool = False) -> list[Stage]:
-    """The parts of a hunt of so many runs. learn: learning runs, None: as nobody asked. split: some are to
+def stages_of(runs: int, schedule: str, learn: int | None, *, buffers: bool = False) -> list[Stage]:
+    """The parts of a hunt of so many runs. learn: learning runs, None: as nobody asked. buffers: some are to
     be with store buffers."""
     from emu.schedule.scheduler import learns
 
     rises = _RISES if learn is None and (schedule == MIXED or learns(schedule)) else ((0, learn or 1),)
     borders = {first for first, _ in rises} | {runs}
-    if split:
+    if buffers:
         borders |= {border for part in _BUFFERED for border in part} | set(range(_FIRST, runs, _EVERY))
     stages = []
     for first, end in pairwise(sorted(border for border in borders if border <= runs)):
         learning = next(many for begin, many in reversed(rises) if begin <= first)
-        stages.append(Stage(first, end, learning, split and _is_buffered(first)))
+        stages.append(Stage(first, end, learning, buffers and _is_buffered(first)))
     return stages
 
 
@@ -83,9 +87,10 @@ class Schedules:
         """Whether cores have store buffers in some, if that may make a difference."""
         return self._buffers and self._runs > _BUFFERED[0][0]
 
-    def stages(self, *, split: bool = False) -> list[Stage]:
-        """Its parts. split: see `Subject`."""
-        return stages_of(self._runs, self._schedule, self._learn, split=split and self._buffers)
+    def stages(self, subject: Subject) -> list[Stage]:
+        """Its parts, with store buffers in some where they may matter to the subject."""
+        matter = self._buffers and (subject.split or subject.overtaken)
+        return stages_of(self._runs, self._schedule, self._learn, buffers=matter)
 
     def of(self, stage: Stage, *, timed: bool) -> Tries | Planner:
         """Those of a part. timed: see `attempts`."""
@@ -110,11 +115,11 @@ def hunt_in_stages(
     """(the subject as the last part had it, then what `hunt_in` tells). check: called before the first run.
     Raises as `hunt_in` does."""
     run, done = None, Ended()
-    learning = schedules.stages()[0].learning
+    learning = schedules.stages(subject)[0].learning
     subject = with_learnt(subject, learning)
     check(subject)
     tried = subject
-    for stage in schedules.stages(split=subject.split):
+    for stage in schedules.stages(subject):
         if stage.learning != learning:
             subject, learning = with_learnt(subject, stage.learning), stage.learning
         tried = _with_buffers(subject) if stage.buffered else subject
@@ -170,12 +175,9 @@ def with_learnt(subject: Subject, runs: int) -> Subject:
     known = subject.options.shared
     found = prepare(replace(subject, options=replace(subject.options, shared=None, learning=runs)))
     now = found.options.shared
-    timed, split = subject.timed or found.timed, subject.split or found.split
+    seen = {name: getattr(subject, name) or getattr(found, name) for name in _SEEN}
     same = known is not None and now is not None and np.array_equal(known.words, now.words)
-    if not same:
-        return replace(found, timed=timed, split=split)
+    best = subject if same else found
     return (
-        subject
-        if (timed, split) == (subject.timed, subject.split)
-        else replace(subject, timed=timed, split=split)
+        best if all(getattr(best, name) == value for name, value in seen.items()) else replace(best, **seen)
     )

@@ -77,7 +77,8 @@ class Subject:
     time_limit: seconds for one run. because: what has chosen the bus of lines, where nobody named a bus.
     hidden: paths that the host has, and the guest has asked for in earlier runs and does not see. ends: in
     all of these it has exited. timed: threads wait with timeouts, or call what can. split: instructions of
-    the program's own read a shared word and write it, and are not indivisible."""
+    the program's own read a shared word and write it, and are not indivisible. overtaken: threads of it store
+    and load crosswise (`recorder.capture.overtaking`)."""
 
     program: Path
     options: RecordOptions
@@ -89,6 +90,7 @@ class Subject:
     ends: bool = False
     timed: bool = False
     split: bool = False
+    overtaken: bool = False
 
 
 def subject_of(asked: Asked) -> Subject:

@@ -21,6 +21,7 @@ from corebraid.base.rows.event import FETCH, READ, UNCACHED, WRITE
 from emu.schedule.policy import TIME, Runner, Slice, Timed
 from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
 from recorder.capture.options import Outcome, RecordOptions
+from recorder.capture.overtaking import CALL, Turn, overtaken
 from recorder.capture.strata_policy import StrataPolicy
 from recorder.files.collectors import Rows
 
@@ -72,7 +73,8 @@ class Learnt:
     """shared: the words. instructions, calls: of the longest run, calls of the system; whole: all came to
     their ends; ends: by exiting. hidden: paths that the host has, and the guest asked for and does not
     see. timed: a thread has waited with a timeout, while there were others. split: uint64[n], where
-    instructions stand that read a shared word and write it, and are not indivisible."""
+    instructions stand that read a shared word and write it, and are not indivisible. overtaken: uint64[n, 4],
+    see `recorder.capture.overtaking.overtaken`."""
 
     shared: SharedWords
     instructions: int
@@ -82,6 +84,7 @@ class Learnt:
     ends: bool = False
     timed: bool = False
     split: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    overtaken: NDArray[np.uint64] = field(default_factory=lambda: np.zeros((0, 4), np.uint64))
 
 
 class StopRecording(Exception):
@@ -155,8 +158,8 @@ class Learner:
         self._together = 0
         self._lives: dict[int, Life] = {}
         self._pieces: list[NDArray[np.uint64]] = []
-        #: What each turn did: task, and of each access its two words, its instruction's count and its place.
-        self._turns: list[tuple[int, NDArray[np.uint64]]] = []
+        #: What each turn did.
+        self._turns: list[Turn] = []
         #: Words that an instruction has read and written, not indivisibly, and where it stands.
         self._split: list[NDArray[np.uint64]] = []
         #: Tasks whose end nobody has awaited; instructions of others while there were none but such.
@@ -213,11 +216,13 @@ class Learner:
         self._split.append(np.unique(np.stack([first[:-1], data["pc"][:-1]], axis=1)[split], axis=0))
         if not together:
             return
-        self._turns.append((who % _HANDLERS, np.stack([first, last, data["count"], data["pc"]], axis=1)))
+        rows = np.stack([first, last, data["count"], data["pc"], data["addr"]], axis=1)
+        self._turns.append((who % _HANDLERS, rows, data["kind"].copy()))
 
     def call(self, who: int, number: int) -> None:
         """A task makes a system call while there are several tasks."""
-        self._turns.append((who, np.array([[_NO_WORD, _NO_WORD, 0, number]], np.uint64)))
+        row = np.array([[_NO_WORD, _NO_WORD, 0, number, 0]], np.uint64)
+        self._turns.append((who, row, np.array([CALL], np.uint8)))
 
     def _task(self, stream: int) -> tuple[int, list[Life]]:
         assert self.tasks is not None
@@ -260,8 +265,8 @@ class Learner:
         """The shared events that a machine which watches `words` counts in this run: SHARED_EVENT[n]."""
         if not self._pieces:
             return np.zeros(0, SHARED_EVENT)
-        whos = np.repeat([who for who, _ in self._turns], [len(rows) for _, rows in self._turns])
-        rows = np.concatenate([rows for _, rows in self._turns])
+        whos = np.repeat([who for who, *_ in self._turns], [len(rows) for _, rows, _ in self._turns])
+        rows = np.concatenate([rows for _, rows, _ in self._turns])
         called = rows[:, 0] == _NO_WORD
         kept = called | np.isin(rows[:, 0], words) | np.isin(rows[:, 1], words)
         whos, rows, called = whos[kept], rows[kept], called[kept]
@@ -284,6 +289,10 @@ class Learner:
     def split(self) -> NDArray[np.uint64]:
         """Words that instructions read and write in two accesses, and where these stand: uint64[n, 2]."""
         return np.unique(np.concatenate([*self._split, np.zeros((0, 2), np.uint64)]), axis=0)
+
+    def overtaken(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """See `recorder.capture.overtaking.overtaken`."""
+        return overtaken(self._turns, words)
 
     def _conflict(
         self, address: int, who: NDArray[np.uint64], wrote: NDArray[np.bool_], turn: NDArray[np.uint64]
@@ -323,12 +332,13 @@ def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
     """What learning runs have shown: words that any has shown to be shared, and the first one's events. One
     run is not made before the one before it is looked at."""
     first: Learner | None = None
-    split = [np.zeros((0, 2), np.uint64)]
+    split, crossed = [np.zeros((0, 2), np.uint64)], np.zeros((0, 4), np.uint64)
     words, most, calls, whole, ends = np.zeros(0, np.uint64), 0, 0, True, True
     for learner, outcome in runs:
         first = first or learner
         split.append(learner.split())
         words = np.union1d(words, learner.words())
+        crossed = np.concatenate([crossed, learner.overtaken(words)])
         most = max(most, sum(outcome.manifest.instructions))
         made = outcome.manifest.totals.get("calls")
         calls = max(calls, made if isinstance(made, int) else 0)
@@ -337,4 +347,6 @@ def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
     assert first is not None
     rows = np.concatenate(split)
     places = np.unique(rows[np.isin(rows[:, 0], words), 1])
-    return Learnt(SharedWords(words, first.events(words)), most, whole, calls=calls, ends=ends, split=places)
+    shared = SharedWords(words, first.events(words))
+    crossed = np.unique(crossed, axis=0)
+    return Learnt(shared, most, whole, calls=calls, ends=ends, split=places, overtaken=crossed)

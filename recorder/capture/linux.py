@@ -303,9 +303,14 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
                 return learner, outcome
 
     found = learnt(map(run, range(options.learning)))
-    # What libraries do so is done under locks of theirs.
-    mine = [pc for pc in found.split.tolist() if any(start <= pc < end for start, end in own)]
-    return replace(found, hidden=tuple(hidden), timed=timed, split=np.array(mine, np.uint64))
+
+    # What libraries do so is done under locks of theirs, or is meant.
+    def mine(places: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        inside = [(places >= start) & (places < end) for start, end in own]
+        return np.any(inside, axis=0) if inside else np.zeros(places.shape, bool)
+
+    split, crossed = found.split[mine(found.split)], found.overtaken[mine(found.overtaken).all(axis=1)]
+    return replace(found, hidden=tuple(hidden), timed=timed, split=split, overtaken=crossed)
 
 
 def record_linux(

@@ -144,7 +144,7 @@ def test_what_fails_without_store_buffers_too_is_told_without(
 
 def test_parts_with_store_buffers() -> None:
     """Each run once, those of some parts with; and what a hunt learns does not change by that."""
-    every = stages_of(600, "mixed", None, split=True)
+    every = stages_of(600, "mixed", None, buffers=True)
     runs = [(number, one) for one in every for number in range(one.first, one.end)]
     assert [number for number, _ in runs] == list(range(600))
     buffered = {number for number, one in runs if one.buffered}
@@ -152,5 +152,5 @@ def test_parts_with_store_buffers() -> None:
     plain = [one.learning for one in stages_of(600, "mixed", None) for _ in range(one.first, one.end)]
     assert [one.learning for _, one in runs] == plain
     assert not any(one.buffered for one in stages_of(600, "mixed", None))
-    assert all(one.learning == 2 for one in stages_of(600, "mixed", 2, split=True))
-    assert [one.end for one in stages_of(20, "mixed", None, split=True)] == [8, 20]
+    assert all(one.learning == 2 for one in stages_of(600, "mixed", 2, buffers=True))
+    assert [one.end for one in stages_of(20, "mixed", None, buffers=True)] == [8, 20]
