@@ -8,7 +8,7 @@ sequentially consistent (Shasha and Snir, TOPLAS 10(2), 1988).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,24 +25,28 @@ Turn = tuple[int, NDArray[np.uint64], NDArray[np.uint8]]
 _Overtaken = dict[tuple[int, int], tuple[int, int]]
 
 
-def overtaken(turns: Iterable[Turn], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def overtaken(turns: Sequence[Turn], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Where two tasks store and load crosswise, unfenced. turns: of all tasks, in their order. words: that
     they share, ascending. Returns uint64[n, 4], ascending: where the store and the load of one task stand,
     and those of the other."""
+    if not turns:
+        return np.zeros((0, 4), np.uint64)
+    whos = np.repeat([who for who, *_ in turns], [len(rows) for _, rows, _ in turns])
+    rows = np.concatenate([rows for _, rows, _ in turns])
+    kinds = np.concatenate([kinds for *_, kinds in turns])
+    uses = np.isin(rows[:, 0], words) & ((kinds == READ) | (kinds == WRITE))
+    kept = uses | (kinds == RMW) | (kinds == CALL)
+    steps = zip(whos[kept].tolist(), rows[kept, 2:].tolist(), kinds[kept].tolist(), strict=True)
     held: dict[int, dict[int, tuple[int, int]]] = {}
     found: dict[int, _Overtaken] = {}
-    for who, rows, kinds in turns:
-        drains = (kinds == RMW) | (kinds == CALL)
-        kept = drains | (np.isin(rows[:, 0], words) & ((kinds == READ) | (kinds == WRITE)))
-        steps = zip(rows[kept].tolist(), kinds[kept].tolist(), strict=True)
+    for who, (count, place, address), kind in steps:
         stores, pairs = held.setdefault(who, {}), found.setdefault(who, {})
-        for (_, _, count, place, address), kind in steps:
-            if kind == WRITE:
-                stores[address] = count, place
-            elif kind == READ:
-                _overtake(stores, pairs, address, count, place)
-            else:
-                stores.clear()
+        if kind == WRITE:
+            stores[address] = count, place
+        elif kind == READ:
+            _overtake(stores, pairs, address, count, place)
+        else:
+            stores.clear()
     return _crossed(list(found.values()))
 
 
