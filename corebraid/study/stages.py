@@ -33,8 +33,9 @@ from corebraid.study.subjects import Subject
 
 #: From which run on it is learnt from how many.
 _RISES = ((0, 1), (32, 4), (64, 16))
-#: Runs in which cores have store buffers, of the first so many; behind them, every second so many.
-_BUFFERED, _FIRST, _EVERY = ((8, 32), (80, 112), (160, 200)), 200, 100
+#: Runs in which cores have store buffers, of the first so many; behind them, every second so many: at each
+#: change a machine is prepared anew, which takes as long as a hundred runs.
+_BUFFERED, _FIRST, _EVERY = ((8, 32), (80, 112), (160, 200)), 200, 500
 
 #: What some runs show of a subject, and others need not.
 _SEEN = ("timed", "split", "overtaken")

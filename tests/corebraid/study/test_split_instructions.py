@@ -144,13 +144,19 @@ def test_what_fails_without_store_buffers_too_is_told_without(
 
 def test_parts_with_store_buffers() -> None:
     """Each run once, those of some parts with; and what a hunt learns does not change by that."""
-    every = stages_of(600, "mixed", None, buffers=True)
+    every = stages_of(2000, "mixed", None, buffers=True)
     runs = [(number, one) for one in every for number in range(one.first, one.end)]
-    assert [number for number, _ in runs] == list(range(600))
+    assert [number for number, _ in runs] == list(range(2000))
     buffered = {number for number, one in runs if one.buffered}
-    assert buffered == {*range(8, 32), *range(80, 112), *range(160, 200), *range(300, 400), *range(500, 600)}
-    plain = [one.learning for one in stages_of(600, "mixed", None) for _ in range(one.first, one.end)]
+    assert buffered == {
+        *range(8, 32),
+        *range(80, 112),
+        *range(160, 200),
+        *range(700, 1200),
+        *range(1700, 2000),
+    }
+    plain = [one.learning for one in stages_of(2000, "mixed", None) for _ in range(one.first, one.end)]
     assert [one.learning for _, one in runs] == plain
-    assert not any(one.buffered for one in stages_of(600, "mixed", None))
-    assert all(one.learning == 2 for one in stages_of(600, "mixed", 2, buffers=True))
+    assert not any(one.buffered for one in stages_of(2000, "mixed", None))
+    assert all(one.learning == 2 for one in stages_of(2000, "mixed", 2, buffers=True))
     assert [one.end for one in stages_of(20, "mixed", None, buffers=True)] == [8, 20]
