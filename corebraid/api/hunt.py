@@ -181,8 +181,9 @@ def _hunted(
     speed = Speed(done.runs, time.monotonic() - began, first)
     told = done.cut, subject.hidden
     if run is None:
-        whole = subject.split and not schedules.buffered and asked.model == "sc"
-        return Hunted(speed, None, None, *told, whole=whole)
+        plain = not schedules.buffered and asked.model == "sc"
+        whole, in_order = subject.split and plain, subject.overtaken and plain
+        return Hunted(speed, None, None, *told, whole=whole, in_order=in_order)
     if run.refused:
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     limit, learning = subject.options.limit, subject.options.learning

@@ -37,9 +37,6 @@ _RISES = ((0, 1), (32, 4), (64, 16))
 #: change a machine is prepared anew, which takes as long as a hundred runs.
 _BUFFERED, _FIRST, _EVERY = ((8, 32), (80, 112), (160, 200)), 200, 500
 
-#: What some runs show of a subject, and others need not.
-_SEEN = ("timed", "split", "overtaken")
-
 
 class Stage(NamedTuple):
     """Runs `first` to `end`, without that one. learning: runs from which is learnt what is shared. buffered:
@@ -176,9 +173,9 @@ def with_learnt(subject: Subject, runs: int) -> Subject:
     known = subject.options.shared
     found = prepare(replace(subject, options=replace(subject.options, shared=None, learning=runs)))
     now = found.options.shared
-    seen = {name: getattr(subject, name) or getattr(found, name) for name in _SEEN}
     same = known is not None and now is not None and np.array_equal(known.words, now.words)
-    best = subject if same else found
-    return (
-        best if all(getattr(best, name) == value for name, value in seen.items()) else replace(best, **seen)
-    )
+    # Some runs show of these what others need not.
+    timed, split = subject.timed or found.timed, subject.split or found.split
+    overtaken = subject.overtaken or found.overtaken
+    best = replace(subject if same else found, timed=timed, split=split, overtaken=overtaken)
+    return subject if best == subject else best

@@ -126,13 +126,6 @@ def _is_over(cores, limits, number, passed, given):  # type: ignore[no-untyped-d
     return many > 0
 
 
-@njit(cache=True)
-def _settle(cores, machines):  # type: ignore[no-untyped-def]
-    """What happens between two slices of a stretch: stores commit, at random."""
-    if machines[0].tso != _ZERO and machines[0].stepped == _ZERO:
-        commit_between_slices(cores, machines)
-
-
 @njit(cache=True, nogil=True)
 def run_slices(cores, machines, pcs, chosen, runnable, limits, ran):  # type: ignore[no-untyped-def]
     """Run `chosen` slices (`emu.schedule.policy.Ahead.rows`), at least one, until a limit is reached.
@@ -144,7 +137,7 @@ def run_slices(cores, machines, pcs, chosen, runnable, limits, ran):  # type: ig
     began, had = _sums(cores)
     for done in range(len(chosen)):
         if done > 0:
-            _settle(cores, machines)
+            commit_between_slices(cores, machines)
         number = runnable[np.int64(chosen[done, 0] % np.uint64(len(runnable)))]
         length, exact = _length(chosen[done, 1], limits), chosen[done, 2]
         row = cores[number : number + 1]
@@ -169,7 +162,7 @@ def run_moods(cores, machines, pcs, runs, tasks, seats, limits, ran):  # type: i
     passed = began
     for done in range(len(ran)):
         if done > 0:
-            _settle(cores, machines)
+            commit_between_slices(cores, machines)
         shared = np.int64(machines[0].shared)
         picked, chosen, exact, events = choose(runs, tasks, seats, np.int64(passed), shared)
         number, length = seats[picked, 0], _length(np.uint64(chosen), limits)

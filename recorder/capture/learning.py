@@ -21,8 +21,9 @@ from corebraid.base.rows.event import FETCH, READ, UNCACHED, WRITE
 from emu.schedule.policy import TIME, Runner, Slice, Timed
 from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
 from recorder.capture.options import Outcome, RecordOptions
-from recorder.capture.overtaking import CALL, Turn, overtaken
+from recorder.capture.overtaking import overtaken
 from recorder.capture.strata_policy import StrataPolicy
+from recorder.capture.turns import CALL, Turns
 from recorder.files.collectors import Rows
 
 #: Instructions of a learning run: all of it, and once there are several tasks.
@@ -33,7 +34,6 @@ _TIMES = 16
 
 #: Bytes below the stack pointer that a task began with, and above, that are taken to be its own.
 _STACK, _ABOVE_STACK = 1 << 20, 1 << 12
-_NO_WORD = (1 << 64) - 1
 
 
 @dataclass
@@ -158,8 +158,7 @@ class Learner:
         self._together = 0
         self._lives: dict[int, Life] = {}
         self._pieces: list[NDArray[np.uint64]] = []
-        #: What each turn did.
-        self._turns: list[Turn] = []
+        self._turns = Turns()
         #: Words that an instruction has read and written, not indivisibly, and where it stands.
         self._split: list[NDArray[np.uint64]] = []
         #: Tasks whose end nobody has awaited; instructions of others while there were none but such.
@@ -216,13 +215,11 @@ class Learner:
         self._split.append(np.unique(np.stack([first[:-1], data["pc"][:-1]], axis=1)[split], axis=0))
         if not together:
             return
-        rows = np.stack([first, last, data["count"], data["pc"], data["addr"]], axis=1)
-        self._turns.append((who % _HANDLERS, rows, data["kind"].copy()))
+        self._turns.use(who % _HANDLERS, first, last, data)
 
     def call(self, who: int, number: int) -> None:
         """A task makes a system call while there are several tasks."""
-        row = np.array([[_NO_WORD, _NO_WORD, 0, number, 0]], np.uint64)
-        self._turns.append((who, row, np.array([CALL], np.uint8)))
+        self._turns.call(who, number)
 
     def _task(self, stream: int) -> tuple[int, list[Life]]:
         assert self.tasks is not None
@@ -265,9 +262,8 @@ class Learner:
         """The shared events that a machine which watches `words` counts in this run: SHARED_EVENT[n]."""
         if not self._pieces:
             return np.zeros(0, SHARED_EVENT)
-        whos = np.repeat([who for who, *_ in self._turns], [len(rows) for _, rows, _ in self._turns])
-        rows = np.concatenate([rows for _, rows, _ in self._turns])
-        called = rows[:, 0] == _NO_WORD
+        whos, rows, kinds = self._turns.done()
+        called = kinds == CALL
         kept = called | np.isin(rows[:, 0], words) | np.isin(rows[:, 1], words)
         whos, rows, called = whos[kept], rows[kept], called[kept]
         events = np.zeros(len(rows), SHARED_EVENT)
@@ -292,7 +288,7 @@ class Learner:
 
     def overtaken(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """See `recorder.capture.overtaking.overtaken`."""
-        return overtaken(self._turns, words)
+        return overtaken(self._turns.done(), words)
 
     def _conflict(
         self, address: int, who: NDArray[np.uint64], wrote: NDArray[np.bool_], turn: NDArray[np.uint64]

@@ -8,61 +8,77 @@ sequentially consistent (Shasha and Snir, TOPLAS 10(2), 1988).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.event import READ, RMW, WRITE
 from emu.bus.store_buffer import OLDEST
+from recorder.capture.turns import CALL, Done
 
-#: A system call, beside kinds of events: the kernel waits for the store buffer.
-CALL = 255
-#: What one task did in a turn: who, uint64[n, 5] of first word, last word, instruction count, place and
-#: address, and uint8[n] of kinds.
-Turn = tuple[int, NDArray[np.uint64], NDArray[np.uint8]]
+#: Stores that a buffer is taken to hold, as by default.
+MOST_HELD = 16
+#: Pairs of addresses that are kept of the loads at one place: of large arrays there are millions.
+MOST_PAIRS = 1000
 #: Where a task's store and the load that overtakes it stand, by the addresses that they are to.
-_Overtaken = dict[tuple[int, int], tuple[int, int]]
+_Pairs = dict[tuple[int, int], tuple[int, int]]
 
 
-def overtaken(turns: Sequence[Turn], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Where two tasks store and load crosswise, unfenced. turns: of all tasks, in their order. words: that
-    they share, ascending. Returns uint64[n, 4], ascending: where the store and the load of one task stand,
-    and those of the other."""
-    if not turns:
-        return np.zeros((0, 4), np.uint64)
-    whos = np.repeat([who for who, *_ in turns], [len(rows) for _, rows, _ in turns])
-    rows = np.concatenate([rows for _, rows, _ in turns])
-    kinds = np.concatenate([kinds for *_, kinds in turns])
+class _Task:
+    """What one task has overtaken so far: `pairs`."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[int, int]] = {}
+        self._kept = Counter[int]()
+        self.pairs: _Pairs = {}
+
+    def drain(self) -> None:
+        """The buffer is empty."""
+        self._held.clear()
+
+    def store(self, address: int, count: int, place: int) -> None:
+        """The oldest store leaves a buffer that is full."""
+        self._held.pop(address, None)
+        if len(self._held) == MOST_HELD:
+            del self._held[next(iter(self._held))]
+        self._held[address] = count, place
+
+    def load(self, address: int, count: int, place: int) -> None:
+        """It overtakes what the buffer still holds."""
+        if not self._held or self._kept[place] >= MOST_PAIRS:
+            return
+        for stored, (then, where) in list(self._held.items()):
+            # On another core the task goes on with another count, and nothing in the buffer.
+            if not 0 <= count - then < int(OLDEST):
+                del self._held[stored]
+            elif stored != address and (stored, address) not in self.pairs:
+                self.pairs[stored, address] = where, place
+                self._kept[place] += 1
+
+
+def overtaken(done: Done, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Where two tasks store and load crosswise, unfenced. words: that tasks share, ascending. Returns uint64
+    [n, 4], ascending: where the store and the load of one task stand, and those of the other. Of loads at one
+    place that overtake very many stores not all."""
+    whos, rows, kinds = done
     uses = np.isin(rows[:, 0], words) & ((kinds == READ) | (kinds == WRITE))
     kept = uses | (kinds == RMW) | (kinds == CALL)
-    steps = zip(whos[kept].tolist(), rows[kept, 2:].tolist(), kinds[kept].tolist(), strict=True)
-    held: dict[int, dict[int, tuple[int, int]]] = {}
-    found: dict[int, _Overtaken] = {}
-    for who, (count, place, address), kind in steps:
-        stores, pairs = held.setdefault(who, {}), found.setdefault(who, {})
+    tasks = {who: _Task() for who in np.unique(whos).tolist()}
+    for who, (count, place, address), kind in zip(
+        whos[kept].tolist(), rows[kept, 2:].tolist(), kinds[kept].tolist(), strict=True
+    ):
+        task = tasks[who]
         if kind == WRITE:
-            stores[address] = count, place
+            task.store(address, count, place)
         elif kind == READ:
-            _overtake(stores, pairs, address, count, place)
+            task.load(address, count, place)
         else:
-            stores.clear()
-    return _crossed(list(found.values()))
+            task.drain()
+    return _crossed([task.pairs for task in tasks.values()])
 
 
-def _overtake(
-    stores: dict[int, tuple[int, int]], pairs: _Overtaken, address: int, count: int, place: int
-) -> None:
-    """A load overtakes what the buffer still holds."""
-    for stored, (then, where) in list(stores.items()):
-        # On another core the task goes on with another count, and nothing in the buffer.
-        if not 0 <= count - then < int(OLDEST):
-            del stores[stored]
-        elif stored != address:
-            pairs.setdefault((stored, address), (where, place))
-
-
-def _crossed(tasks: list[_Overtaken]) -> NDArray[np.uint64]:
+def _crossed(tasks: list[_Pairs]) -> NDArray[np.uint64]:
     rows = {
         (*one, *other[load, store])
         for k, mine in enumerate(tasks)

@@ -282,12 +282,18 @@ _WHOLE = (
     "instructions of the program read shared memory and write it, as 'x += 1' may become: each was taken as "
     "one; --model tso lets others come in between"
 )
+_IN_ORDER = (
+    "threads of the program each store to what the other one then loads: no load came before an earlier "
+    "store; --model tso lets them"
+)
 
 
 def _note_what_runs_leave_out(hunted: Hunted) -> None:
     """Of a hunt that has found nothing."""
     if hunted.whole:
         console.note(_WHOLE)
+    if hunted.in_order:
+        console.note(_IN_ORDER)
     if hunted.cut:
         console.note(
             f"{hunted.cut} of these runs did not end: they were ended at their limit of instructions, or of "

@@ -62,7 +62,12 @@ def test_where_it_may_matter(fence: str, tmp_path: Path) -> None:
 
 
 @needs_gcc
-def test_not_where_somebody_has_chosen_a_model(tmp_path: Path) -> None:
-    program = compiled(tmp_path, "none.c", PROGRAM, "-O1", FENCES["none"])
-    ran = run("hunt", "--runs", 120, "-o", tmp_path / "rec", "--json", "--model", "sc", program)
-    assert ran.code == 1
+def test_where_somebody_has_chosen_a_model_it_is_said(tmp_path: Path) -> None:
+    for fence, flag in FENCES.items():
+        program = compiled(tmp_path, f"{fence}.c", PROGRAM, "-O1", flag)
+        for options in (("--model", "sc"), ("--schedule", "chaos")):
+            ran = run("hunt", "--runs", 12, "-o", tmp_path / "rec", "--json", *options, program)
+            assert ran.code == 1
+            said = fence == "none"
+            assert json.loads(ran.out).get("stores_in_order", False) is said
+            assert ("no load came before an earlier store; --model tso" in ran.err) is said

@@ -6,13 +6,17 @@ import random
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from corebraid.base.rows.event import READ, RMW, WRITE
 from emu.bus.store_buffer import OLDEST
-from recorder.capture.overtaking import CALL, Turn, overtaken
+from recorder.capture import overtaking
+from recorder.capture.overtaking import MOST_HELD
+from recorder.capture.turns import CALL, Done
 
 X, Y, Z = 100, 200, 300
 Step = tuple[int, int, int]
+Turn = tuple[int, NDArray[np.uint64], NDArray[np.uint8]]
 
 
 def turn(who: int, *steps: Step, begin: int = 0, places: int = 0) -> Turn:
@@ -28,6 +32,14 @@ def turn(who: int, *steps: Step, begin: int = 0, places: int = 0) -> Turn:
     return who, rows, np.array([kind for kind, *_ in steps], np.uint8)
 
 
+def overtaken(turns: list[Turn], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Of turns one after the other."""
+    whos = np.repeat(np.array([0, *(who for who, *_ in turns)]), [0, *(len(rows) for _, rows, _ in turns)])
+    rows = np.concatenate([np.zeros((0, 5), np.uint64), *(rows for _, rows, _ in turns)])
+    kinds = np.concatenate([np.zeros(0, np.uint8), *(kinds for *_, kinds in turns)])
+    return overtaking.overtaken(Done(whos, rows, kinds), words)
+
+
 ONE = turn(1, (WRITE, X, 1), (READ, Y, 1), places=1000)
 SHARED = np.array([X, Y], np.uint64)
 
@@ -35,7 +47,7 @@ SHARED = np.array([X, Y], np.uint64)
 def test_stores_and_loads_crosswise() -> None:
     other = turn(2, (WRITE, Y, 1), (READ, X, 1), places=2000)
     assert overtaken([ONE, other], SHARED).tolist() == [[1001, 1002, 2001, 2002]]
-    assert overtaken([other, ONE], SHARED).tolist() == [[2001, 2002, 1001, 1002]]
+    assert overtaken([other, ONE], SHARED).tolist() == [[1001, 1002, 2001, 2002]]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +81,33 @@ def test_a_task_that_goes_on_elsewhere_has_nothing_buffered() -> None:
     assert overtaken(turns, SHARED).tolist() == []
     assert overtaken([ONE, turn(2, (WRITE, Y, 1)), turn(2, (READ, X, 1), begin=1)], SHARED).size
     assert overtaken([], SHARED).shape == (0, 4)
+
+
+def test_a_full_buffer_lets_its_oldest_store_go() -> None:
+    words = np.arange(100, 300, dtype=np.uint64)
+    other = turn(2, (WRITE, Y, 1), (READ, X, 1))
+    for more in (MOST_HELD - 1, MOST_HELD):
+        stores = [(WRITE, X + 1 + k, 1) for k in range(more)]
+        # One that is written again is the newest.
+        for first, held in (([X], more < MOST_HELD), ([X, X + 99, X], True)):
+            one = turn(1, *((WRITE, word, 1) for word in first), *stores[len(first) - 1 :], (READ, Y, 1))
+            words = np.arange(100, 301, dtype=np.uint64)
+            assert (len(overtaken([one, other], words)) > 0) is held
+
+
+def test_of_large_arrays_not_all_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many pairs of one place; what other places show does not suffer."""
+    monkeypatch.setattr(overtaking, "MOST_PAIRS", 5)
+    words = np.arange(0, 2000, dtype=np.uint64)
+    copied = [step for k in range(500, 600) for step in ((WRITE, k, 1), (READ, k + 300, 1))]
+    many = turn(1, *copied)
+    many[1][:, 3] = 7
+    assert len(overtaken([many, ONE, turn(2, (WRITE, Y, 1), (READ, X, 1))], words)) == 1
+    task = overtaking._Task()
+    for k in range(100):
+        task.store(k, k, 1)
+        task.load(k + 300, k, 2)
+    assert len(task.pairs) <= 5 + MOST_HELD
 
 
 def naive(turns: list[Turn], words: set[int]) -> set[tuple[int, int, int, int]]:
