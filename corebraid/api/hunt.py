@@ -82,7 +82,8 @@ def hunt(
     the run without preemptions: of the schedules between that one and the failing one the two are looked
     for that differ in one switch, which makes it fail. Others: as in `corebraid.record`. progress: called
     with how many runs are over. note: told what the user should know. model: if None "sc", and of "mixed"
-    some runs with "tso", where instructions that are not indivisible read shared words and write them.
+    some runs with "tso", where instructions that are not indivisible read shared words and write them, or
+    threads each store to what the other one then loads.
 
     exhaustive: make every execution once (docs/exhaustive.md), with at most `preemptions` switches away from
     a thread that could go on, any number if None; `runs` and `time_limit` (seconds) are then of all of it,
@@ -179,11 +180,10 @@ def _hunted(
         if run is not None and run.held:
             keep(place, run, directory)
     speed = Speed(done.runs, time.monotonic() - began, first)
-    told = done.cut, subject.hidden
+    over = Hunted(speed, cut=done.cut, hidden=subject.hidden, buffered=done.buffered)
     if run is None:
-        plain = not schedules.buffered and asked.model == "sc"
-        whole, in_order = subject.split and plain, subject.overtaken and plain
-        return Hunted(speed, None, None, *told, whole=whole, in_order=in_order)
+        plain = not done.buffered and asked.model == "sc"
+        return replace(over, whole=subject.split and plain, in_order=subject.overtaken and plain)
     if run.refused:
         raise GuestFault(f"run {run.attempt.number + 1} cannot be emulated: {run.refused}")
     limit, learning = subject.options.limit, subject.options.learning
@@ -195,10 +195,10 @@ def _hunted(
     repeats = partial(again_of, had, limit=limit)
     again = repeats(directory, run)
     comparison = Comparison(subject, settled(wanted, ends=subject.ends), n_jobs, run.attempt)
-    return Hunted(speed, Finding(
+    return replace(over, finding=Finding(
         directory, run, again, speed, limit=limit, learning=learning, comparison=comparison, repeats=repeats,
         buffered=asked.model != subject.options.model,
-    ), None, *told)  # fmt: skip
+    ))  # fmt: skip
 
 
 def _check_reduced_place(directory: Path) -> None:

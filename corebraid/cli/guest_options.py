@@ -38,7 +38,8 @@ _OF_A_RUN = click.option(
 _OF_A_HUNT = click.option(
     "--model", type=click.Choice(["sc", "tso"]),
     help=f"{_MODEL}  [default: sc; of --schedule mixed tso in some runs, where instructions of the "
-    "program's own read shared memory and write it, and are not indivisible]",
+    "program's own read shared memory and write it, and are not indivisible, or threads each store to what "
+    "the other one then loads]",
 )  # fmt: skip
 _CHOICES = (
     click.option(

@@ -76,10 +76,12 @@ _CUT = ("limit", "time-limit")
 
 @dataclass
 class Ended:
-    """How many runs are over. cut: of these, at their limit."""
+    """How many runs are over. cut: of these, at their limit; buffered: with store buffers, for which nobody
+    has asked."""
 
     runs: int = 0
     cut: int = 0
+    buffered: int = 0
 
     def add(self, run: Run) -> None:
         """One more."""
@@ -88,7 +90,7 @@ class Ended:
         self.cut += end is not None and end.reason in _CUT
 
     def __add__(self, more: Ended) -> Ended:
-        return Ended(self.runs + more.runs, self.cut + more.cut)
+        return Ended(self.runs + more.runs, self.cut + more.cut, self.buffered + more.buffered)
 
 
 def attempts(

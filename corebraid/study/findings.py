@@ -185,7 +185,8 @@ class Hunted:
     """A hunt that is over. finding: what was found, if anything was. searched: what an exhaustive one came
     to. cut: runs that ended at their limit. hidden: paths that the host has, and the guest asked for and does
     not see. whole: instructions that read shared words and write them, and are not indivisible, were taken as
-    one in all runs. in_order: threads store and load crosswise, and no load overtook a store."""
+    one in all runs. in_order: threads store and load crosswise, and no load overtook a store. buffered: runs
+    in which cores had store buffers, for which nobody has asked."""
 
     speed: Speed
     finding: Finding | None = None
@@ -194,6 +195,7 @@ class Hunted:
     hidden: tuple[str, ...] = ()
     whole: bool = False
     in_order: bool = False
+    buffered: int = 0
 
     @property
     def printed(self) -> tuple[tuple[bool, bytes], ...]:
@@ -259,6 +261,7 @@ class Hunted:
         more |= {"not_seen": list(self.hidden)} if self.hidden else {}
         more |= {"taken_whole": True} if self.whole else {}
         more |= {"stores_in_order": True} if self.in_order else {}
+        more |= {"runs_with_store_buffers": self.buffered} if self.buffered else {}
         if self.finding is not None:
             return self.finding.facts(wording) | more
         speed = {"seconds": round(self.speed.seconds, 3), "runs_a_second": round(self.speed.rate, 1)}

@@ -80,15 +80,12 @@ class Schedules:
         self._runs, self._seed, self._schedule, self._learn = runs, seed, schedule, learn
         self._buffers = buffers and schedule == MIXED
 
-    @property
-    def buffered(self) -> bool:
-        """Whether cores have store buffers in some, if that may make a difference."""
-        return self._buffers and self._runs > _BUFFERED[0][0]
-
-    def stages(self, subject: Subject) -> list[Stage]:
-        """Its parts, with store buffers in some where they may matter to the subject."""
+    def stage(self, first: int, subject: Subject) -> Stage | None:
+        """The part that begins with this run, None behind the last one; with store buffers in some where they
+        may matter to what is known of the subject by then."""
         matter = self._buffers and (subject.split or subject.overtaken)
-        return stages_of(self._runs, self._schedule, self._learn, buffers=matter)
+        parts = stages_of(self._runs, self._schedule, self._learn, buffers=matter)
+        return next((one for one in parts if one.first == first), None)
 
     def of(self, stage: Stage, *, timed: bool) -> Tries | Planner:
         """Those of a part. timed: see `attempts`."""
@@ -113,19 +110,21 @@ def hunt_in_stages(
     """(the subject as the last part had it, then what `hunt_in` tells). check: called before the first run.
     Raises as `hunt_in` does."""
     run, done = None, Ended()
-    learning = schedules.stages(subject)[0].learning
-    subject = with_learnt(subject, learning)
-    check(subject)
-    tried = subject
-    for stage in schedules.stages(subject):
+    tried, learning, first = subject, 0, 0
+    while (stage := schedules.stage(first, subject)) is not None:
         if stage.learning != learning:
             subject, learning = with_learnt(subject, stage.learning), stage.learning
+            if not first:
+                check(subject)
+            # What was learnt may let this part end earlier.
+            continue
+        first = stage.end
         tried = _with_buffers(subject) if stage.buffered else subject
         over = partial(_behind, progress, done.runs)
         asked = settled(conditions, ends=subject.ends)
         tries = schedules.of(stage, timed=subject.timed)
         run, more = hunt_in(place, tried, tries, asked, jobs, over)
-        done = done + more
+        done = done + replace(more, buffered=more.runs * stage.buffered)
         if run is not None:
             if stage.buffered and run.held:
                 plain, more = _without_buffers(place, subject, tries, asked, jobs)

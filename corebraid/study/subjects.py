@@ -77,8 +77,8 @@ class Subject:
     time_limit: seconds for one run. because: what has chosen the bus of lines, where nobody named a bus.
     hidden: paths that the host has, and the guest has asked for in earlier runs and does not see. ends: in
     all of these it has exited. timed: threads wait with timeouts, or call what can. split: instructions of
-    the program's own read a shared word and write it, and are not indivisible. overtaken: threads of it store
-    and load crosswise (`recorder.capture.overtaking`)."""
+    the program's own, or of libraries that are not the system's, read a shared word and write it, and are not
+    indivisible. overtaken: threads store and load crosswise there (`recorder.capture.overtaking`)."""
 
     program: Path
     options: RecordOptions
@@ -221,7 +221,7 @@ def _with_model(options: RecordOptions, asked: Asked) -> RecordOptions:
     if asked.store_buffer is not None and asked.model != "tso":
         raise UsageError(
             Phrase(Option("store_buffer"), " goes with ", Option("model", "tso")),
-            found=Option("model", asked.model),
+            remedy=Phrase("add ", Option("model", "tso")),
         )
     buffered = asked.store_buffer or options.store_buffer
     return replace(options, model=asked.model, store_buffer=buffered)

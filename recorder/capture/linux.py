@@ -26,6 +26,7 @@ from emu.schedule.scheduler import is_named_policy, learns
 from isa.abi import LinuxAbi
 from isa.table import Isa
 from recorder.capture.base import BaseCapture, Progress
+from recorder.capture.guest import SYSTEM
 from recorder.capture.learning import (
     Learner,
     Learnt,
@@ -246,14 +247,16 @@ class LinuxCapture(BaseCapture):
         return ""
 
     def code_of_program(self) -> list[tuple[int, int]]:
-        """Where code of the program's own file has been, as (first byte, end)."""
+        """Where code of the program, and of libraries that are not the system's, has been, as (first byte,
+        end)."""
         history = self.guest.process.space.history
         program = history[0].file
         assert program is not None
+        code = ((one, one.file) for one in history if one.file is not None and one.rights & RIGHT_EXECUTE)
         return [
             (one.start, one.end)
-            for one in history
-            if one.file is not None and one.file.key == program.key and one.rights & RIGHT_EXECUTE
+            for one, file in code
+            if file.key == program.key or not file.path.startswith(SYSTEM)
         ]
 
     def _drain_all(self) -> None:
@@ -304,7 +307,7 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
 
     found = learnt(map(run, range(options.learning)))
 
-    # What libraries do so is done under locks of theirs, or is meant.
+    # What the system's libraries do so is done under locks of theirs, or is meant.
     def mine(places: NDArray[np.uint64]) -> NDArray[np.bool_]:
         inside = [(places >= start) & (places < end) for start, end in own]
         return np.any(inside, axis=0) if inside else np.zeros(places.shape, bool)

@@ -229,7 +229,8 @@ def command(
     if hunted.searched is not None and hunted.finding is None:
         return _show_search(hunted, as_json=as_json)
     if hunted.finding is None:
-        console.note(f"not found in {hunted.speed.runs} runs ({hunted.speed}); {_MORE}")
+        buffered = f", {hunted.buffered} of them with store buffers" if hunted.buffered else ""
+        console.note(f"not found in {hunted.speed.runs} runs{buffered} ({hunted.speed}); {_MORE}")
         _note_what_runs_leave_out(hunted)
         if as_json:
             console.facts(hunted.facts())
