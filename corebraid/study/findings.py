@@ -140,13 +140,13 @@ class Finding:
         name, ended = str(self.recording), self.run.manifest.end
         ordered = (self.recording / ORDER_CERT).exists()
         found = [] if ordered else [Call("order", name)]
-        if self.suspicions:
-            address = self.suspicions[0].address & -_WORD
+        first = self.suspicions[0] if self.suspicions else None
+        if first is not None and first.address is not None:
+            address = first.address & -_WORD
             around = Option("addr", f"{address:#x}:{address + 8:#x}")
             found.append(Call("trace", name, (Option("ordered", True), around)))
-            event = self.suspicions[0].event
-            if event is not None:
-                found.append(Call("who-wrote", name, (Option("at", event),), (f"{address:#x}:8",)))
+            if first.event is not None:
+                found.append(Call("who-wrote", name, (Option("at", first.event),), (f"{address:#x}:8",)))
         else:
             found.append(Call("trace", name, (Option("ordered", True),)))
         if ended is not None and ended.core is not None:

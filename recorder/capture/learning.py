@@ -23,6 +23,7 @@ from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
 from recorder.capture.options import Outcome, RecordOptions
 from recorder.capture.overtaking import overtaken
 from recorder.capture.strata_policy import StrataPolicy
+from recorder.capture.taken_memory import Taken, taken_from_others
 from recorder.capture.turns import CALL, Turns
 from recorder.files.collectors import Rows
 
@@ -159,6 +160,7 @@ class Learner:
         self._lives: dict[int, Life] = {}
         self._pieces: list[NDArray[np.uint64]] = []
         self._turns = Turns()
+        self._taken: list[Taken] = []
         #: Words that an instruction has read and written, not indivisibly, and where it stands.
         self._split: list[NDArray[np.uint64]] = []
         #: Tasks whose end nobody has awaited; instructions of others while there were none but such.
@@ -221,6 +223,10 @@ class Learner:
         """A task makes a system call while there are several tasks."""
         self._turns.call(who, number)
 
+    def take_away(self, who: int, start: int, end: int) -> None:
+        """A task has taken the bytes from `start` to (not) `end`, or rights to them."""
+        self._taken.append(Taken(self._turn, who, start // WORD, end // WORD))
+
     def _task(self, stream: int) -> tuple[int, list[Life]]:
         assert self.tasks is not None
         try:
@@ -241,7 +247,7 @@ class Learner:
     def words(self) -> NDArray[np.uint64]:
         """Words that two tasks have used, one of them to write, and not only one after the other's end;
         ascending."""
-        rows = np.concatenate([*self._pieces, np.zeros((0, 3), np.uint64)])
+        rows = self._with_taken(np.concatenate([*self._pieces, np.zeros((0, 3), np.uint64)]))
         word, wrote = rows[:, 0] >> np.uint64(1), (rows[:, 0] & np.uint64(1)).astype(bool)
         order = np.lexsort((rows[:, 1], word))
         word, wrote, who, turn = word[order], wrote[order], rows[order, 1], rows[order, 2]
@@ -257,6 +263,16 @@ class Learner:
             if self._conflict(int(word[begins[k]]) * WORD, who[part], wrote[part], turn[part]):
                 words.append(word[begins[k]])
         return np.array(words, np.uint64)
+
+    def _with_taken(self, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """What tasks used, with what they took from others as written."""
+        if not self._taken:
+            return rows
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        of_task = rows[:, 1] % np.uint64(_HANDLERS)
+        taken = taken_from_others(self._taken, rows[:, 0] >> np.uint64(1), of_task, rows[:, 2])
+        taken[:, 0] = taken[:, 0] << np.uint64(1) | np.uint64(1)
+        return np.concatenate([rows, taken])
 
     def events(self, words: NDArray[np.uint64]) -> NDArray[np.void]:
         """The shared events that a machine which watches `words` counts in this run: SHARED_EVENT[n]."""

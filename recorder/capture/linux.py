@@ -19,6 +19,7 @@ from emu.core.surroundings import KERNEL
 from emu.linux.boot import GuestSpec, Sink, boot
 from emu.linux.ground.failure import Unsupported
 from emu.linux.machine import LinuxMachine
+from emu.linux.memory.address_space import AddressSpace
 from emu.linux.tasks.waiting import shown, tell, works_for_outside
 from emu.native.state import MACHINE_AT, RIGHT_EXECUTE
 from emu.schedule.lone import LONE, Lone
@@ -280,6 +281,20 @@ class LinuxCapture(BaseCapture):
         }
 
 
+class _Calls:
+    """Tells a learner of system calls, and of what they take of an address space."""
+
+    def __init__(self, learner: Learner, space: AddressSpace) -> None:
+        self._learner, self._taken = learner, list[tuple[int, int]]()
+        space.taken = lambda start, end: self._taken.append((start, end))
+
+    def __call__(self, who: int, number: int) -> None:
+        self._learner.call(who, number)
+        for start, end in self._taken:
+            self._learner.take_away(who, start, end)
+        self._taken.clear()
+
+
 def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions) -> Learnt:
     """Run the program, and see which words its tasks share. Nothing that it writes is kept."""
     binds = tuple(replace(bind, writable=False) for bind in spec.root.binds)
@@ -297,7 +312,7 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
             capture = LinuxCapture(
                 spec, directory, isa, abi, chosen, ignore_output, ignore_output, watchers=(learner,)
             )
-            learner.tasks, capture.on_call = capture.living, learner.call
+            learner.tasks, capture.on_call = capture.living, _Calls(learner, capture.guest.process.space)
             with closing(capture), capture.writer:
                 outcome = capture.run(learner.enough)
                 hidden.update(dict.fromkeys(capture.guest.filesystem.absent.hidden()))

@@ -40,12 +40,12 @@ AnyHint = TypeVar("AnyHint", bound=Hint)
 @dataclass(frozen=True)
 class Decisive:
     """A preemption without which the run does not fail so. accesses: of the thread before it and after it,
-    and of another in between, as far as there are any; in the reduced recording. word: the one in between.
-    steps: the same in words. title: what they are, of a word with its name, where that they decide was
-    tried. pcs: where system calls were made that are steps, too."""
+    and of another in between, as far as there are any; in the reduced recording. word: the one in between;
+    None where all are system calls. steps: the same in words. title: what they are, of a word with its name,
+    where that they decide was tried. pcs: where system calls were made that are steps, too."""
 
     accesses: tuple[Access, ...]
-    word: Access
+    word: Access | None
     steps: tuple[str, ...]
     title: str = ""
     pcs: tuple[int, ...] = ()
@@ -55,7 +55,13 @@ class Decisive:
         """Whether all accesses to its word are made by libraries, a lock's mostly; and nothing else decides,
         as a system call, which is a step and no access."""
         calls = len(self.steps) > len(self.accesses)
-        return not calls and all(one.caller for one in self.accesses if one.overlaps(self.word))
+        word = self.word
+        return not calls and word is not None and all(a.caller for a in self.accesses if a.overlaps(word))
+
+    @property
+    def address(self) -> int | None:
+        """Of its word."""
+        return None if self.word is None else self.word.word
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -64,7 +70,8 @@ class Decisive:
 
     def facts(self) -> dict[str, object]:
         """As JSON."""
-        return {"address": f"{self.word.word:#x}", "title": self.title, "steps": list(self.steps)}
+        address = None if self.address is None else f"{self.address:#x}"
+        return {"address": address, "title": self.title, "steps": list(self.steps)}
 
 
 #: What is said where the run fails without any preemption: what is told is then of a run that passes.

@@ -59,13 +59,13 @@ _SAW, _TOO_EARLY = "a thread read what it mostly does not: another's write", "a 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """address: of the word that it is about. title, steps: in words. times: how often at these places.
-    passed: in how many runs that passed it was too, of how many; None where there were none to compare
-    with. event: the last of its steps that reads, None where none does. pcs: where the steps were. tried: the
-    run was made with these steps the other way round, and did not fail so. certain: it is what the run ended
-    over."""
+    """address: of the word that it is about, None of what is about none. title, steps: in words. times: how
+    often at these places. passed: in how many runs that passed it was too, of how many; None where there were
+    none to compare with. event: the last of its steps that reads, None where none does. pcs: where the steps
+    were. tried: the run was made with these steps the other way round, and did not fail so. certain: it is
+    what the run ended over."""
 
-    address: int
+    address: int | None
     title: str
     steps: tuple[str, ...]
     times: int = 1
@@ -87,7 +87,7 @@ class Suspicion:
         """For --json."""
         compared = {} if self.passed is None else {"passed": list(self.passed)}
         return {
-            "address": f"{self.address:#x}",
+            "address": None if self.address is None else f"{self.address:#x}",
             "title": self.title,
             "steps": list(self.steps),
             "times": self.times,
@@ -222,12 +222,13 @@ def _decided(one: Decisive, accesses: Sequence[Access]) -> Suspicion:
     places = {(access.pc, access.address) for access in one.accesses if access.reads}
     found = next((it for it in reversed(accesses) if (it.pc, it.address) in places), None)
     event, pcs = None if found is None else _name(found), tuple(access.pc for access in one.accesses)
-    return Suspicion(one.word.word, one.title, one.steps, event=event, pcs=pcs + one.pcs, tried=True)
+    return Suspicion(one.address, one.title, one.steps, event=event, pcs=pcs + one.pcs, tried=True)
 
 
 def _stopped(one: Decisive, names: Names) -> Suspicion:
     pcs = tuple(access.pc for access in one.accesses)
-    return Suspicion(one.word.word, f"{names.word(one.word.address)}: {_DECIDES}", one.steps, pcs=pcs)
+    about = "" if one.word is None else f"{names.word(one.word.address)}: "
+    return Suspicion(one.address, about + _DECIDES, one.steps, pcs=pcs)
 
 
 def _novel(one: Novel, names: Names) -> Suspicion:

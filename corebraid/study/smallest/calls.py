@@ -13,6 +13,7 @@ from corebraid.base.rows.record import INPUT, INPUT_CALL
 from corebraid.names.program import GuestProgram
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.novelty import OWN
+from corebraid.study.smallest.kernel_objects import Use, uses
 from corebraid.study.stacks import CoreMemory, program_names, stack_of
 from emu.schedule.noting import Stay
 from isa.decoder import decoder_of
@@ -26,14 +27,23 @@ _NAMED = 3
 Place = tuple[int, int]
 
 
+class Made(NamedTuple):
+    """A system call of a core. at: its instruction count. number: which one."""
+
+    at: int
+    number: int
+    result: int
+
+
 class Standing(NamedTuple):
     """Where a core stands that is not in the program's own code: before a system call, by its name, or in a
     library, ''. pc: within the call by which the innermost frame of own code came there, 0 for none; where:
-    in words."""
+    in words. uses: what of the kernel's the call uses."""
 
     name: str
     pc: int = 0
     where: str = ""
+    uses: tuple[Use, ...] = ()
 
     def __str__(self) -> str:
         if not self.name:
@@ -49,7 +59,7 @@ def standing_at(
     if not program.linux:
         return {}
     abi, decoder, code = linux_abi_of(program.isa), decoder_of(program.isa), CodeNames(program)
-    found: dict[Place, Standing] = {}
+    made, found = MadeCalls(recording, program), dict[Place, Standing]()
 
     def look(state: CoreState, memory: NDArray[np.uint8]) -> None:
         calls, name = decoder.disassemble(state.code, state.pc) == program.isa.system_call, ""
@@ -59,10 +69,13 @@ def standing_at(
         stack = stack_of("", program, program_names(program, of_core), state.registers, of_core)
         frames = ((one.pc - (n > 0), one.where) for n, one in enumerate(stack.first))
         own = next((one for one in frames if code.kind(one[0]) == OWN), (0, ""))
+        used: tuple[Use, ...] = ()
         if calls:
             name = abi.calls.get(state.registers[abi.number] & 0xFFFFFFFF, "that is unknown")
+            arguments = [state.registers[register] for register in abi.arguments]
+            used = uses(name, arguments, of_core.read, made.result(state.core, state.count))
         if name or own[0]:
-            found[state.core, state.count] = Standing(name, *own)
+            found[state.core, state.count] = Standing(name, *own, used)
 
     by_core: dict[int, list[int]] = {}
     for core, count in places:
@@ -77,21 +90,33 @@ class MadeCalls:
 
     def __init__(self, recording: Recording, program: GuestProgram) -> None:
         self._names = linux_abi_of(program.isa).calls if program.linux else {}
-        self._made: list[list[Place]] = []
+        self._made: list[list[Made]] = []
         for core in range(recording.manifest.n_cores):
-            made: list[Place] = []
+            made: list[Made] = []
             for rows, _ in iter_core_records(recording, core) if program.linux else ():
                 calls = rows[(rows["kind"] == INPUT) & (rows["flags"] == INPUT_CALL)]
-                made += zip(calls["count"].tolist(), calls["addr"].tolist(), strict=True)
+                columns = (calls[name].tolist() for name in ("count", "addr", "value"))
+                made += map(Made._make, zip(*columns, strict=True))
             self._made.append(made)
+
+    def result(self, core: int, count: int) -> int | None:
+        """What the call returned that a core made there, unsigned; None: none that returned at once."""
+        made = self._made[core]
+        place = bisect_left(made, (count,))
+        return made[place].result if place < len(made) and made[place].at == count else None
+
+    def before(self, core: int, count: int) -> list[Place]:
+        """Where the calls of a core before an instruction were made, in their order."""
+        made = self._made[core]
+        return [(core, one.at) for one in made[: bisect_left(made, (count,))]]
 
     def during(self, stays: Sequence[Stay]) -> dict[int, list[str]]:
         """By thread, the names of the calls that it has made in these stays, each once, in their order."""
         found: dict[int, dict[str, None]] = {}
         for stay in stays:
             made = self._made[stay.core]
-            for _, number in made[bisect_left(made, (stay.begin,)) : bisect_left(made, (stay.end,))]:
-                found.setdefault(stay.who, {})[self._names.get(number, str(number))] = None
+            for one in made[bisect_left(made, (stay.begin,)) : bisect_left(made, (stay.end,))]:
+                found.setdefault(stay.who, {})[self._names.get(one.number, str(one.number))] = None
         return {who: list(names) for who, names in found.items()}
 
 

@@ -19,7 +19,7 @@ from corebraid.study.causes.novelty import OWN
 from corebraid.study.course import Course
 from corebraid.study.deadlocks import named_waits
 from corebraid.study.shared_rows import WORD, Access
-from corebraid.study.smallest.calls import standing_at
+from corebraid.study.smallest.by_calls import Borders, by_calls
 from corebraid.study.smallest.narrowing import Instruction, Window, course_of
 from corebraid.study.smallest.scheduled_accesses import words_of_several
 from corebraid.study.smallest.sections import LockCalls, Sections, is_lock
@@ -74,7 +74,10 @@ def _told(
     made = [one for _, one in teller.sequence]
     pair = border(between, late, made)
     if pair is None:
-        return _by_calls(recording, teller, window, places, (early, between, late)) if fails else None
+        if not fails:
+            return None
+        made_there = Borders(early, between, late or _following(teller, window.late.who, places[2]))
+        return by_calls(recording, teller, window, places, made_there)
     calls = LockCalls(teller.program, data_decides=not cycle(named_waits(recording, teller.program)))
     steps, there, title = deciding(early, pair, made, calls)
     callers = _callers(recording, teller, steps)
@@ -83,41 +86,6 @@ def _told(
         title = OTHER_WAY
         said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
     return Decisive(steps, there, tuple(said), f"{teller.word(there)}: {title}")
-
-
-def _by_calls(
-    recording: Recording,
-    teller: Teller,
-    window: Window,
-    places: Sequence[tuple[int, int] | None],
-    made: tuple[Sequence[Access], Sequence[Access], Sequence[Access]],
-) -> Decisive | None:
-    """The same where a system call decides, of another thread or the next one of the thread that is stopped.
-    places: of the three borders; made: accesses there. None where there is no call, or no access before."""
-    early, between, late = made
-    _, there, here = places
-    if not early or there is None or here is None:
-        return None
-    # A signal's handler comes first.
-    late = late or list(islice(_from(teller, window.late.who, here), 1))
-    standing = standing_at(recording, teller.program, (there, here))
-    calls = {place: one for place, one in standing.items() if one.name}
-    said, pcs, done = [teller.access(early[-1], named=True)], list[int](), [early[-1]]
-    for place, who, own in ((there, window.between.who, between), (here, window.late.who, late)):
-        if (call := calls.get(place)) is not None:
-            said.append(f"{teller.who(who)} makes {call}")
-            pcs += [call.pc] if call.pc else []
-        elif own:
-            said.append(teller.access(own[0], named=True))
-            done.append(own[0])
-        else:
-            return None
-    if not calls:
-        return None
-    what = "a system call of another thread" if there in calls else "what another thread does"
-    next_one = "the thread's next system call" if here in calls else "what follows"
-    title = f"{teller.word(early[-1])}: {what} comes between its use and {next_one}"
-    return Decisive(tuple(done), early[-1], tuple(said), title, tuple(pcs))
 
 
 def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> list[str]:
@@ -211,11 +179,14 @@ def _at(teller: Teller, core: int, count: int) -> list[Access]:
     return [one for _, one in teller.sequence if (one.core, one.retired) == (core, count)]
 
 
-def _from(teller: Teller, who: int, place: tuple[int, int]) -> Iterator[Access]:
-    """The accesses of a thread on a core from a place on."""
+def _following(teller: Teller, who: int, place: tuple[int, int] | None) -> list[Access]:
+    """The first access of a thread on a core from a place on: a signal's handler comes before what it would
+    have done."""
+    if place is None:
+        return []
     core, count = place
     made = (one for _, one in teller.sequence)
-    return (one for one in made if one.who == who and one.core == core and one.retired >= count)
+    return list(islice((a for a in made if a.who == who and a.core == core and a.retired >= count), 1))
 
 
 def _of(who: int, made: Iterable[Access]) -> Iterator[Access]:

@@ -167,7 +167,15 @@ class Teller:
 
     def word(self, access: Access) -> str:
         """What an access is to, by its name."""
-        return self._names.word(access.address)
+        return self.at_address(access.address)
+
+    def at_address(self, address: int) -> str:
+        """What stands there, by its name."""
+        return self._names.word(address)
+
+    def place(self, pc: int) -> str:
+        """A place in the program, in words."""
+        return self._names.place(pc)
 
     def access(self, access: Access | None, *, named: bool = False) -> str:
         """In words; '' for none. named: who made it comes first."""
@@ -182,6 +190,12 @@ class Teller:
             did = f"wrote {new} to {word}" if access.writes else f"read {new} of {word}"
         said = f"{did} at {names.called(access.pc, access.caller)}"
         return f"{names.who(access.who)} {said}" if named else said
+
+    def runs(self, who: int, core: int, count: int) -> bool:
+        """Whether a thread makes the instruction of a core with this count."""
+        return any(
+            it.who == who and it.core == core and it.begin <= count < it.end for it in self._course.stays
+        )
 
     def stay(self, core: int, count: int) -> int:
         """The number of the stay that ended there, -1 for none."""

@@ -64,6 +64,8 @@ class AddressSpace:
         self._used: set[int] = set()
         self.fill: Fill = lambda address, data: None
         self.flush: Callable[[], None] = lambda: None
+        #: Told of pages, from `start` to (not) `end`, that are taken away, or rights to them.
+        self.taken: Callable[[int, int], None] = lambda start, end: None
         #: Gives the bytes of pages, for shared mappings that are written back.
         self.copy_out: Callable[[int, int], bytes] = lambda address, n: bytes(n)
         self.present_pages = 0
@@ -134,6 +136,7 @@ class AddressSpace:
             raise Errno(errno.ENOMEM)
         gone = self.mappings.remove(start, start + size)
         for mapping in gone:
+            self.taken(mapping.start, mapping.end)
             self._write_back(mapping)
             self._drop(mapping.start, mapping.end)
 
@@ -170,6 +173,8 @@ class AddressSpace:
             raise Errno(errno.ENOMEM)
 
     def _protect(self, piece: Mapping, rights: int) -> None:
+        if effective(piece.rights) & ~effective(rights):
+            self.taken(piece.start, piece.end)
         if piece.shared and piece.file is not None:
             # Only pages that may be written are written back, and only such have no copy elsewhere.
             self._write_back(piece)
@@ -191,12 +196,15 @@ class AddressSpace:
         """Forget what the pages hold (MADV_DONTNEED): they come back as zeros, or from their file."""
         for mapping in self.mappings.overlapping(start, end):
             if not mapping.shared:
-                self._drop(max(start, mapping.start), min(end, mapping.end))
+                piece = mapping.part(max(start, mapping.start), min(end, mapping.end))
+                self.taken(piece.start, piece.end)
+                self._drop(piece.start, piece.end)
 
     def clear(self, start: int, end: int) -> None:
         """What backs the shared pages becomes zeros (MADV_REMOVE)."""
         for mapping in self.mappings.overlapping(start, end):
             piece = mapping.part(max(start, mapping.start), min(end, mapping.end))
+            self.taken(piece.start, piece.end)
             self._drop(piece.start, piece.end)
             if piece.file is not None:
                 self.write_back()
@@ -213,6 +221,7 @@ class AddressSpace:
         assert like is not None
         part = like.part(start, start + size)
         self._write_back(part)
+        self.taken(start, start + size)
         to = self.map(
             target, room, part.rights, shared=part.shared, file=part.file, offset=part.offset, name=part.name,
             may_write=part.may_write, grows=part.grows,
@@ -379,6 +388,9 @@ class AddressSpace:
         """Files have changed: pages of shared mappings show their bytes again."""
         for mapping in self.mappings:
             if mapping.shared and mapping.file is not None:
+                held = mapping.start + page_ceiling(mapping.file.size()) - mapping.offset
+                if held < mapping.end:
+                    self.taken(max(held, mapping.start), mapping.end)
                 self._drop(mapping.start, mapping.end)
 
     # -- what there is -----------------------------------------------------------------------------------
