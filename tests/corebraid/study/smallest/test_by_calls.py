@@ -84,18 +84,34 @@ static void *work(void *name) {
     return 0;
 }
 """
-#: One closes what it takes to be its own once more, when the other one has that number.
-NUMBER = """
-static int ready[2];
-static void prepare(void) { if (pipe(ready)) exit(2); }
+#: One reads what stands in a file behind its first page, as long as that is said to be there; the other one
+#: cuts it off.
+CUT = """
+#include <sys/mman.h>
+static volatile char *map;
+static int file, there = 1;
+static void prepare(void) {
+    char name[] = "/tmp/cutXXXXXX";
+    file = mkstemp(name);
+    unlink(name);
+    if (ftruncate(file, 8192)) exit(2);
+    map = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    map[5000] = 1;
+}
 static void *work(void *name) {
-    int mine = open("/dev/null", O_WRONLY);
-    if (write(mine, name, 2) != 2) __atomic_store_n(&wrong, 1, 5);
-    close(mine);
-    if (*(char *)name == 'c') close(mine);
+    if (*(char *)name == 'a') {
+        for (int i = 0; i < 3; i++)
+            if (__atomic_load_n(&there, 5) && map[5000] != 1) exit(3);
+        return 0;
+    }
+    __atomic_store_n(&there, 0, 5);
+    if (ftruncate(file, 4096)) exit(2);
     return 0;
 }
 """
+#: The same of memory that is given back, and whose right to be read is taken.
+GIVEN_BACK = CUT.replace("ftruncate(file, 4096)", "munmap((void *)map, 8192)")
+FORBIDDEN = CUT.replace("ftruncate(file, 4096)", "mprotect((void *)map, 8192, PROT_NONE)")
 
 
 def hunted(tmp_path: Path, source: str, runs: int = 300) -> corebraid.Hunted:
@@ -110,7 +126,6 @@ def hunted(tmp_path: Path, source: str, runs: int = 300) -> corebraid.Hunted:
         (OFFSET, "descriptor 3", ("lseek", "", "read")),
         (DIRECTORY, "the current directory", ("chdir", "chdir", "openat")),
         (SIGNAL, "what is done on SIGPIPE", ("rt_sigaction", "rt_sigaction", "write")),
-        (NUMBER, "descriptor 5", ("", "close", "write")),
     ],
 )
 def test_the_calls_that_decide_come_first(
@@ -121,7 +136,7 @@ def test_the_calls_that_decide_come_first(
     assert found.finding.suspicions
     first = found.finding.suspicions[0]
     assert first.tried
-    assert first.title.startswith(f"{about}: a system call of another thread comes between")
+    assert first.title == f"{about}: a system call of another thread comes between two of one"
     for step, call in zip(first.steps, calls, strict=True):
         assert f"makes the system call {call}" in step
         assert ", from work" in step
@@ -131,6 +146,30 @@ def test_the_calls_that_decide_come_first(
     assert first.address is None
     assert first.facts()["address"] is None
     assert [call.name for call in found.finding.calls()] == ["trace", "replay", "pairs"]
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("source", "call", "signal"),
+    [(CUT, "ftruncate", 7), (GIVEN_BACK, "munmap", 11), (FORBIDDEN, "mprotect", 11)],
+)
+def test_memory_that_is_taken_away_between_a_look_and_a_use(
+    tmp_path: Path, source: str, call: str, signal: int
+) -> None:
+    # No word of it is written: that another thread takes it away makes its uses events.
+    found = hunted(tmp_path, source)
+    assert found.finding is not None
+    end = found.finding.run.manifest.end
+    assert end is not None
+    assert end.exit_code == 128 + signal
+    assert found.finding.suspicions
+    first = found.finding.suspicions[0]
+    assert first.tried
+    assert first.title.endswith(": memory that one thread takes away before another uses it")
+    taken, used = first.steps[-2:]
+    assert f"makes the system call {call}, from work" in taken
+    assert "uses " in used
+    assert used.endswith("and dies of it")
 
 
 @needs_gcc
