@@ -28,10 +28,12 @@ class Course:
 
     @property
     def preemptions(self) -> int:
-        """How often a task ran that was not the one before, though that could have gone on."""
+        """How often a task ran that was not the one before, though that could have gone on; or a timeout
+        came, though some task could have."""
         pairs = zip(self.stays, self.stays[1:], strict=False)
         begins = bool(self.stays) and self.stays[0].who != self.first
-        return begins + sum(one.able and one.who != other.who for one, other in pairs)
+        chosen = ((one.able and one.who != other.who) or other.late is not None for one, other in pairs)
+        return begins + sum(chosen)
 
     @property
     def preempting(self) -> tuple[Fired, ...]:

@@ -41,7 +41,8 @@ class Switch(NamedTuple):
 
 class Fired(NamedTuple):
     """A switch that took place. number: in its list. core, retired: where its task had come to. to: who went
-    on. preempting: its task could have gone on. late: time passed, until the timeout of who went on."""
+    on. preempting: its task could have gone on, or `late`: time passed, until the timeout of who went on,
+    though others could."""
 
     number: int
     core: int
@@ -169,8 +170,9 @@ class Switches(Runner):
             hops = [*hops[:-1], (hops[-1][0], wanted)] if hops and others else []
         wanted, more = self._follow(wanted, able)
         for place, (number, to) in enumerate([*hops, *more]):
-            preempting = self._able and not place and wanted != before
-            self.fired.append(Fired(number, *self._at, to, preempting, late and not place))
+            comes = late and not place
+            preempting = comes or (self._able and not place and wanted != before)
+            self.fired.append(Fired(number, *self._at, to, preempting, comes))
         if self._weary and wanted != before and not hops:
             self.impatient += 1
         self._wanted = wanted
@@ -187,6 +189,9 @@ class Switches(Runner):
             if able is None or switch.to in able:
                 name = switch.to
                 hops.append((number, name))
+                if self._timed(name):
+                    # What it is due for comes when its timeout has.
+                    break
         return name, hops
 
     def _take(self, name: int, slack: int) -> tuple[int, Switch] | None:

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corebraid.base.rows.record import INPUT, INPUT_CALL
+from corebraid.names.inlined_calls import InlinedCalls
 from corebraid.names.program import GuestProgram
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.novelty import OWN
 from corebraid.study.smallest.kernel_objects import Use, uses
+from corebraid.study.stack_names import Called
 from corebraid.study.stacks import CoreMemory, program_names, stack_of
 from emu.schedule.noting import Stay
 from isa.decoder import decoder_of
@@ -38,12 +40,13 @@ class Made(NamedTuple):
 class Standing(NamedTuple):
     """Where a core stands that is not in the program's own code: before a system call, by its name, or in a
     library, ''. pc: within the call by which the innermost frame of own code came there, 0 for none; where:
-    in words. uses: what of the kernel's the call uses."""
+    in words. uses: what of the kernel's the call uses; arguments: its registers for them."""
 
     name: str
     pc: int = 0
     where: str = ""
     uses: tuple[Use, ...] = ()
+    arguments: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         if not self.name:
@@ -59,7 +62,13 @@ def standing_at(
     if not program.linux:
         return {}
     abi, decoder, code = linux_abi_of(program.isa), decoder_of(program.isa), CodeNames(program)
-    made, found = MadeCalls(recording, program), dict[Place, Standing]()
+    made, inlined = MadeCalls(recording, program), InlinedCalls(program.lines)
+    found: dict[Place, Standing] = {}
+
+    def in_own_file(frame: Called) -> str:
+        called = inlined.at(frame.pc)
+        within = "" if inlined.stands_there(frame.pc, frame.line) else called
+        return frame.where + (f", called at {within}" if within else "")
 
     def look(state: CoreState, memory: NDArray[np.uint8]) -> None:
         calls, name = decoder.disassemble(state.code, state.pc) == program.isa.system_call, ""
@@ -67,15 +76,15 @@ def standing_at(
             return
         of_core = CoreMemory(memory)
         stack = stack_of("", program, program_names(program, of_core), state.registers, of_core)
-        frames = ((one.pc - (n > 0), one.where) for n, one in enumerate(stack.first))
+        frames = ((one.pc - (n > 0), in_own_file(one)) for n, one in enumerate(stack.first))
         own = next((one for one in frames if code.kind(one[0]) == OWN), (0, ""))
-        used: tuple[Use, ...] = ()
+        used, arguments = tuple[Use, ...](), tuple[int, ...]()
         if calls:
             name = abi.calls.get(state.registers[abi.number] & 0xFFFFFFFF, "that is unknown")
-            arguments = [state.registers[register] for register in abi.arguments]
+            arguments = tuple(state.registers[register] for register in abi.arguments)
             used = uses(name, arguments, of_core.read, made.result(state.core, state.count))
         if name or own[0]:
-            found[state.core, state.count] = Standing(name, *own, used)
+            found[state.core, state.count] = Standing(name, *own, used, arguments)
 
     by_core: dict[int, list[int]] = {}
     for core, count in places:
@@ -109,6 +118,14 @@ class MadeCalls:
         """Where the calls of a core before an instruction were made, in their order."""
         made = self._made[core]
         return [(core, one.at) for one in made[: bisect_left(made, (count,))]]
+
+    def within(self, stay: Stay) -> list[Place]:
+        """Where those of a stay were made."""
+        made = self._made[stay.core]
+        return [
+            (stay.core, one.at)
+            for one in made[bisect_left(made, (stay.begin,)) : bisect_left(made, (stay.end,))]
+        ]
 
     def during(self, stays: Sequence[Stay]) -> dict[int, list[str]]:
         """By thread, the names of the calls that it has made in these stays, each once, in their order."""

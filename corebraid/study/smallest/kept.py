@@ -22,6 +22,7 @@ from corebraid.study.smallest.deciding import decisive_of
 from corebraid.study.smallest.narrowing import Narrowing, Window
 from corebraid.study.smallest.reducing import Reducing, Smallest
 from corebraid.study.smallest.telling import Teller, Told
+from corebraid.study.smallest.timeouts import timeouts_of
 from corebraid.study.smallest.trials import OutOfTimeError, Trials, noted
 from corebraid.study.smallest.turned import passes, turned
 from corebraid.study.smallest.ways import Way, ended_how
@@ -176,10 +177,10 @@ def reduction_of(
         if len(schedule_of(smallest.switches)) > MOST_SCHEDULE:
             many = f"the list of its {len(smallest.switches):,} switches is too long for a recording"
             return Reduction(many, interrupted=interrupted)
-        kept = _kept(recording, comparison, smallest, again)
+        kept, decided = _kept(recording, comparison, smallest, again)
         if not smallest.all_matter or interrupted:
             return replace(kept, interrupted=interrupted)
-        decided = list[Decisive]()
+        timeouts = len(decided)
         trials.give(borders)
         try:
             # Those that are there stay where the user has had enough.
@@ -187,7 +188,9 @@ def reduction_of(
                 decided.append(one)
         except KeyboardInterrupt:
             interrupted = True
-    # That one thread takes a lock before another says little where something of the program's own decides.
+    # That one thread takes a lock before another says little where something of the program's own decides;
+    # that a timeout came says less than what was not ready for it.
+    decided = [*decided[timeouts:], *decided[:timeouts]]
     decided.sort(key=lambda one: one.of_libraries)
     return replace(kept, interrupted=interrupted, decided=tuple(decided[:_MOST_DECIDED]))
 
@@ -231,8 +234,10 @@ def _decided(
             return
 
 
-def _kept(recording: Path, comparison: Comparison, smallest: Smallest, again: Again) -> Reduction:
-    """Record it."""
+def _kept(
+    recording: Path, comparison: Comparison, smallest: Smallest, again: Again
+) -> tuple[Reduction, list[Decisive]]:
+    """Record it; and timeouts that came early, without which it does not fail so."""
     place = reduced_place(recording)
     check_free(place)
     schedule = schedule_of(smallest.switches)
@@ -248,18 +253,22 @@ def _kept(recording: Path, comparison: Comparison, smallest: Smallest, again: Ag
                 remedy="please report it",
             )  # fmt: skip
         os.rename(folder / "0", place)
-    told, remark = _told(place, comparison, smallest)
-    return Reduction(remark, place, run, smallest, again(place, run), told)
+    told, timeouts, remark = _told(place, comparison, smallest)
+    return Reduction(remark, place, run, smallest, again(place, run), told), timeouts
 
 
-def _told(place: Path, comparison: Comparison, smallest: Smallest) -> tuple[tuple[Told, ...], str]:
-    """The switches in words, or why they cannot be told."""
+def _told(
+    place: Path, comparison: Comparison, smallest: Smallest
+) -> tuple[tuple[Told, ...], list[Decisive], str]:
+    """The switches in words, and timeouts; or why they cannot be told."""
     course, shared = smallest.found.run.course, comparison.subject.options.shared
     assert course is not None
     assert shared is not None
     without = [ended_how(run) for run in smallest.without]
     try:
-        teller = Teller(Recording.open(place), course, shared.words)
-        return tuple(teller.told(smallest.switches, without)), ""
+        recording = Recording.open(place)
+        teller = Teller(recording, course, shared.words)
+        told = tuple(teller.told(smallest.switches, without))
+        return told, list(timeouts_of(recording, teller, course)) if smallest.all_matter else [], ""
     except CorebraidError as error:
-        return (), error.line()
+        return (), [], error.line()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -65,8 +65,13 @@ class Told:
             ("meanwhile", self.between),
             ("without it", self.without),
         )
+        goes_on = (
+            f"{self.who} is stopped, {self.to} goes on"
+            if self.who != self.to
+            else f"{self.who} waits, and goes on"
+        )
         return [
-            f"{self.who} is stopped, {self.to} goes on" + (" when its timeout is over" if self.late else ""),
+            goes_on + (" when its timeout is over" if self.late else ""),
             *(
                 f"  {name if not k else '':<10}  {line}"
                 for name, said in rows
@@ -201,6 +206,14 @@ class Teller:
         """The number of the stay that ended there, -1 for none."""
         places = [(stay.core, stay.end) for stay in self._course.stays]
         return places.index((core, count)) if (core, count) in places else -1
+
+    def made_up_to(self, number: int) -> list[Access]:
+        """All accesses up to the end of a stay, in their order."""
+        return [one for visit in self._visits[: number + 1] for one in visit]
+
+    def made_from(self, number: int) -> Iterator[Access]:
+        """All from the begin of a stay on."""
+        return (one for visit in self._visits[number:] for one in visit)
 
     def last_before(self, who: int, number: int) -> Access | None:
         """The last access of a thread up to the end of a stay."""
