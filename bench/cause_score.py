@@ -1,6 +1,6 @@
 """How often a hunt names the true cause: programs with a known bug, whose lines that make it are marked.
 
-    python -m bench.cause_score [--part seen|blind|fresh|unseen|later|further|sixth|seventh|eighth|all]
+    python -m bench.cause_score [--part seen|blind|fresh|unseen|later|further|sixth|seventh|eighth|ninth|all]
         [--flags="-O1"] [--programs NAME,...] [--keep FOLDER] [--reduce-time S] [--twins]
 
 Needs gcc. Each program of bench/causes is built, hunted with `corebraid hunt`, and each hint is held against
@@ -33,7 +33,7 @@ _MARK, _HEAD = (
     re.compile(r"/\* class: (.*?);[\s*]+fails by: ([^;]+);[\s*]+cause: (.*?) \*/", re.DOTALL),
 )
 _RUNS = 300
-PARTS = ("seen", "blind", "fresh", "unseen", "later", "further", "sixth", "seventh", "eighth")
+PARTS = ("seen", "blind", "fresh", "unseen", "later", "further", "sixth", "seventh", "eighth", "ninth")
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from emu.schedule.switches import Switch
 class Stay(NamedTuple):
     """A task has run on a core from instruction count `begin` to `end`. made, own: its shared events and
     instructions up to then. before: the last of these events has not happened yet. able: it could have gone
-    on. yields: it has left that to others, of which one could. late: right before it time passed, though
-    others could run, until the timeout of this task; None: it did not."""
+    on. yields: it has left that to others, of which one could, or it has waited, and goes on itself all the
+    same. late: right before it time passed, though others could run, until the timeout of this task; None: it
+    did not."""
 
     who: int
     core: int
@@ -81,6 +82,16 @@ class Noting(Runner):
         if self.first is None:
             self.first = min(able)
         self._late = self._came(able)
+        last = self.stays[-1] if self.stays else None
+        if (
+            last is not None
+            and last.who == self._who
+            and not last.able
+            and len(able) > 1
+            and self._late is None
+        ):
+            # It has waited for something for which others have waited, too.
+            self.stays[-1] = last._replace(yields=True)
         return piece
 
     def _came(self, able: list[int]) -> int | None:

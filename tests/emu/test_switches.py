@@ -196,6 +196,55 @@ def test_a_switch_to_one_that_waits_with_a_timeout_lets_time_pass() -> None:
     assert policy.fired == []
 
 
+class Late(Drawn):
+    """Random slices, between which time passes now and then."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._times = random.Random(seed)
+
+    def next(self, runnable: Ints, counts: Ints, events: int = 0, who: Ints | None = None) -> Slice:
+        if not self._times.randrange(3):
+            return Slice(TIME, 0)
+        return super().next(runnable, counts, events, who)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_list_of_a_run_in_which_timeouts_came_early_makes_it_again(seed: int) -> None:
+    tasks, sleeps = {5: 9, 7: 6, 8: 12}, {5: (3, 1), 7: (2, 1), 8: (4, 1)}
+    noting = Noting(Late(seed))
+    ran = Twin(noting, tasks, {}, sleeps=sleeps).run()
+    assert noting.first is not None
+    stays = merged(noting.stays)
+    listed = switches_between(stays, noting.first, by_instructions=True, able=True)
+    twin = Twin(policy := Switches(listed), tasks, {}, sleeps=sleeps)
+    assert twin.run() == ran
+    # Whoever's timeout it was: who goes on then may be another.
+    late = [one.to for one in policy.fired if one.late]
+    assert late == [one.late for one in stays if one.late is not None]
+    assert all(one.preempting for one in policy.fired if one.late)
+
+
+def test_whose_timeouts_came_is_noted() -> None:
+    tasks, sleeps = {5: 9, 7: 6, 8: 12}, {5: (3, 1), 7: (2, 1), 8: (4, 1)}
+    own, others = 0, 0
+    for seed in range(40):
+        noting = Noting(Late(seed))
+        Twin(noting, tasks, {}, sleeps=sleeps).run()
+        own += sum(one.late == one.who for one in noting.stays)
+        others += sum(one.late not in (None, one.who) for one in noting.stays)
+    assert own > 10
+    assert others > 10
+
+
+def test_one_that_waits_may_go_on_itself_when_its_timeout_is_over() -> None:
+    tasks, sleeps = {1: 4, 2: 4}, {1: (2, 1)}
+    assert Twin(Switches([]), tasks, {}, sleeps=sleeps).run() == [1, 1, 2, 2, 2, 2, 1, 1]
+    twin = Twin(policy := Switches(switches_of("switches:1@3=1")), tasks, {}, sleeps=sleeps)
+    assert twin.run() == [1, 1, 1, 1, 2, 2, 2, 2]
+    assert [(one.to, one.preempting, one.late) for one in policy.fired] == [(1, True, True)]
+
+
 def test_who_is_not_woken_by_many_timers_is_passed_over() -> None:
     twin = Twin(Switches(switches_of("switches:2@3=1")), {1: 4, 2: 4}, {}, sleeps={1: (2, 1000)})
     assert [who for who in twin.run() if who == 2] == [2, 2, 2, 2]

@@ -57,7 +57,7 @@ class Told:
         """For people."""
         if not self.preempting:
             if self.who == self.to:
-                return [f"{self.who} yields, and goes on itself"]
+                return [f"{self.who} yields or waits, and goes on itself"]
             return [f"{self.who} cannot go on: {self.to} does" if self.begun else f"{self.to} begins"]
         rows = (
             ("having", self.done or "done nothing yet that is shared"),

@@ -94,7 +94,7 @@ def test_of_many_switches_that_are_no_preemptions_the_first_and_the_last_are_sho
     )
     assert lines[0] == "  1. a is stopped, b goes on"
     others = [line for line in lines if "  goes" in line or "goes on itself" in line or "cannot" in line]
-    assert others[0] == "  2. b yields, and goes on itself"
+    assert others[0] == "  2. b yields or waits, and goes on itself"
     assert lines[-1] == "  502. b cannot go on: a does"
     assert "  ... 495 more where one could not go on" in lines
     assert len([line for line in lines if line[2].isdigit()]) == 7

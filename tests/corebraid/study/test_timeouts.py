@@ -98,6 +98,88 @@ def test_one_that_looks_is_right(tmp_path: Path) -> None:
     assert corebraid.hunt(program, tmp_path / "rec", jobs=1, runs=60, schedule="late:5").finding is None
 
 
+#: Who gives up takes its request for something else, which the other one is still about to answer (RIGHT: it
+#: waits until that has).
+REUSED = """
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, answered = PTHREAD_COND_INITIALIZER;
+static int request, busy, answer;
+static int ask(int what) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 2;
+    request = what;
+    answer = 0;
+    pthread_cond_signal(&asked);
+    while (!answer && pthread_cond_timedwait(&answered, &lock, &until) != ETIMEDOUT) ;
+    while (RIGHT && busy)
+        pthread_cond_wait(&answered, &lock);
+    return answer;
+}
+static void *answers(void *arg) {
+    pthread_mutex_lock(&lock);
+    for (int last = 0; last != 2;) {
+        while (request == last)
+            pthread_cond_wait(&asked, &lock);
+        last = request;
+        busy = 1;
+        pthread_mutex_unlock(&lock);
+        int found = last * 10;
+        pthread_mutex_lock(&lock);
+        busy = 0;
+        answer = found;
+        pthread_cond_signal(&answered);
+    }
+    pthread_mutex_unlock(&lock);
+    return arg;
+}
+int main(void) {
+    pthread_t thread;
+    int wrong = 0;
+    pthread_create(&thread, 0, answers, 0);
+    pthread_mutex_lock(&lock);
+    for (int what = 1; what < 3; what++) {
+        int got = ask(what);
+        wrong |= got && got != 10 * what;
+    }
+    pthread_mutex_unlock(&lock);
+    pthread_join(thread, 0);
+    return wrong;
+}
+"""
+
+
+@needs_gcc
+def test_a_timeout_that_comes_before_an_answer_is_reduced_and_told(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "reused.c", REUSED, "-O1", "-DRIGHT=0")
+    found = corebraid.hunt(program, tmp_path / "rec", jobs=1, reduce_time=60.0)
+    assert found.finding is not None
+    reduction = found.finding.reduction
+    assert reduction is not None
+    assert reduction.smallest is not None
+    late = [one for one in reduction.told if one.late]
+    # Without it the run passes, or fails otherwise: it is one of the preemptions.
+    assert late
+    assert all(one.preempting and one.without for one in late)
+    hints = [one for one in reduction.decided if "a wait with a timeout is over before" in one.title]
+    assert hints
+    waits, ends = hints[0].steps
+    assert waits.startswith("thread 1000")
+    assert "waits with a timeout in the system call futex, from ask (" in waits
+    assert ends.startswith("then thread 1001")
+    assert "pthread_cond_signal" in ends
+    assert "answered" in hints[0].title
+
+
+@needs_gcc
+def test_one_that_waits_for_the_answer_is_right(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "reused.c", REUSED, "-O1", "-DRIGHT=1")
+    assert corebraid.hunt(program, tmp_path / "rec", jobs=1, runs=60, schedule="late:5").finding is None
+
+
 #: Main sleeps for as long as the other takes, mostly. The other has ended then, so that nothing is shared.
 SLEPT = """
 #include <pthread.h>
