@@ -30,6 +30,7 @@ _WAITS, _SIGNALS = "!pthread_cond_", "!pthread_cond_signal"
 #: that has waited for its own.
 _CIRCLE = "{word}: taken by one thread and waited for by another, in a circle"
 _ITS_OWN = "the mutex {word}: taken, and waited for by the thread that has it"
+_KEPT = "the mutex {word}: kept by one thread that waits for what others do, one of which waits for it"
 _LOOKING = "{word}: written by one thread, and looked at by another that waits, in a circle"
 #: Addresses below are no memory's.
 _LEAST_ADDRESS = 1 << 16
@@ -122,10 +123,28 @@ def _held(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]:
     if words := tuple(dict.fromkeys(step.access.address for step in steps if isinstance(step, Held))):
         title = _ITS_OWN if len(ring) == 1 else _CIRCLE
         yield Moment(words[0], title, steps, certain=True, others=words[1:])
+    told = set[int]()
     for one in (it for it in waits if it.tid not in ring):
         mutex = _of_lock(one, accesses) if one.what is Awaited.MUTEX else []
-        if mutex and isinstance(mutex[0], Held):
-            yield Moment(mutex[0].access.address, "the mutex {word}: taken, and waited for", tuple(mutex))
+        if not mutex or not isinstance(mutex[0], Held):
+            continue
+        address = mutex[0].access.address
+        kept = _kept_while(by_thread.get(one.owner or 0), accesses) if address not in told else None
+        if kept is not None:
+            told.add(address)
+            yield Moment(address, _KEPT, (mutex[0], kept, *mutex[1:]), says=Says.MOST)
+        else:
+            yield Moment(address, "the mutex {word}: taken, and waited for", tuple(mutex))
+
+
+def _kept_while(owner: Waiting | None, accesses: list[Access]) -> Note | None:
+    """Where who has a mutex waits for something that anybody might do, the others among them who wait for
+    the mutex. None: it waits for somebody in particular, or for nobody."""
+    if owner is None or owner.owner is not None or owner.what in (Awaited.MUTEX, Awaited.THREAD):
+        return None
+    last = next((a for a in reversed(accesses) if a.who == owner.tid), None)
+    place = 0 if last is None else last.caller or last.pc
+    return Note(owner.tid, "has it, and waits for something else, after", place) if place else None
 
 
 def _of_lock(one: Waiting, accesses: list[Access]) -> list[Held | Note]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import dropwhile, islice, product, takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from corebraid.study.smallest.scheduled_accesses import words_of_several
 from corebraid.study.smallest.sections import LockCalls, Sections, is_lock
 from corebraid.study.smallest.telling import Teller
 from corebraid.study.smallest.trials import record_tried
+from corebraid.study.smallest.two_words import crossing
 from corebraid.study.stack_names import Called
 from corebraid.study.stacks import Stack, stacks_at
 from corebraid.study.subjects import Subject
@@ -34,8 +36,21 @@ from recorder.replay.seek import accesses
 
 #: Shared accesses within which a thread relies on what it has read.
 _RELIES = 5_000
+#: Of a thread that a signal killed, the last reads, which say of what.
+_LAST_READS = 2
+_CROSSED = "each of two threads comes in between what the other one does to these two"
 #: Pairs of accesses under a lock that are looked at.
 _MOST_PAIRS = 64
+
+
+class Decided(NamedTuple):
+    """steps: accesses that decide, in order. there: the one whose word they are about; other: to a second
+    word. title: what they are."""
+
+    steps: tuple[Access, ...]
+    there: Access
+    title: str
+    other: Access | None = None
 
 
 def decisive_of(
@@ -79,13 +94,23 @@ def _told(
         made_there = Borders(early, between, late or _following(teller, window.late.who, places[2]))
         return by_calls(recording, teller, window, places, made_there)
     calls = LockCalls(teller.program, data_decides=not cycle(named_waits(recording, teller.program)))
-    steps, there, title = deciding(early, pair, made, calls)
+    steps, there, title, other = deciding(early, pair, made, calls, _died_of(recording, made))
     callers = _callers(recording, teller, steps)
     said = [teller.access(one, named=True) + called for one, called in zip(steps, callers, strict=True)]
     if not fails:
         title = OTHER_WAY
         said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
-    return Decisive(steps, there, tuple(said), f"{teller.word(there)}: {title}")
+    about = ", ".join(teller.word(one) for one in (there, other) if one is not None)
+    return Decisive(steps, there, tuple(said), f"{about}: {title}")
+
+
+def _died_of(recording: Recording, made: Sequence[Access]) -> frozenset[int]:
+    """Where a signal killed the run: the words that its thread had read last itself, as addresses over 8."""
+    end = recording.manifest.end
+    if end is None or end.reason != "signal" or end.core is None:
+        return frozenset()
+    own = (one for one in reversed(made) if one.core == end.core and one.reads and not one.caller)
+    return frozenset(one.word for one in islice(own, _LAST_READS))
 
 
 def _callers(recording: Recording, teller: Teller, steps: Sequence[Access]) -> list[str]:
@@ -143,14 +168,23 @@ def deciding(
     pair: tuple[Access, Access],
     made: Sequence[Access],
     calls: LockCalls | None = None,
-) -> tuple[tuple[Access, ...], Access, str]:
-    """(accesses that decide, in order; the one whose word they are about; what they are). early: those of the
-    instruction that must come before; pair: at the other two borders; made: all that are looked at, in
-    order. calls: how it is known what calls do with locks."""
-    (there, here), told, kind = _under_lock(*pair, made, calls or LockCalls())
+    died_of: frozenset[int] = frozenset(),
+) -> Decided:
+    """early: accesses of the instruction that must come before; pair: at the other two borders; made: all
+    that are looked at, in order. calls: how it is known what calls do with locks. died_of: words that come
+    first."""
+    (there, here), told, kind = _under_lock(*pair, made, calls or LockCalls(), died_of)
     begun = next((one for one in early if _counts(one, there, here, made)), None)
-    steps = sorted({*pair, *told, *(() if begun is None else (begun,))}, key=made.index)
-    return tuple(steps), there, title_of(there, here, kind)
+    # What a thread would have done before is told behind that.
+    first, then = sorted((there, here), key=made.index)
+    crossed = None if is_lock(there, here) else crossing(first, then, made, died_of)
+    if crossed is not None and crossed[0].word in died_of and there.word not in died_of:
+        told, kind = (there, here), None
+    crossed = crossed if kind is None else None
+    steps = {*pair, *told, *(() if begun is None else (begun,)), *(crossed or ())}
+    title = title_of(there, here, kind) if crossed is None else _CROSSED
+    other = None if crossed is None else crossed[0]
+    return Decided(tuple(sorted(steps, key=made.index)), there, title, other)
 
 
 def _place(course: Course, one: Instruction) -> tuple[int, int]:
@@ -231,11 +265,12 @@ def _gives_back(access: Access, made: Sequence[Access]) -> bool:
 
 
 def _under_lock(
-    there: Access, here: Access, made: Sequence[Access], calls: LockCalls
+    there: Access, here: Access, made: Sequence[Access], calls: LockCalls, died_of: frozenset[int]
 ) -> tuple[tuple[Access, Access], tuple[Access, ...], str | None]:
     """(two accesses, these with a third, of which kind that is): of two that take one lock, two in what is
-    done under it; those first with which a third makes an encounter."""
+    done under it; those first with which a third makes an encounter, and of these to what the run died of;
+    then those to such words."""
     found = Sections(made, calls).pairs(there, here) if is_lock(there, here) else iter(())
     pairs = list(islice(found, _MOST_PAIRS)) or [(there, here)]
     told = [(pair, *_with_third(*pair, made)) for pair in pairs]
-    return next((one for one in told if one[2] is not None), told[0])
+    return min(told, key=lambda one: (one[2] is None, one[0][0].word not in died_of))

@@ -86,17 +86,17 @@ class Sections:
 
     def _gone_on(self, there: Access, here: Access) -> list[Pair]:
         """The first that the thread of `there` does behind it that cannot be swapped with something that the
-        other one has done from `here` on, and the last that is."""
+        other one has done from `here` on, and the last that is; then the first ones to other words."""
         behind = self._made[self._made.index(here) + 1 :][:_LATER]
-        done = list[Access]()
+        done, found = list[Access](), dict[int, Pair]()
         for one in filter(self._is_data, behind):
             if one.who == here.who:
                 done.append(one)
             elif one.who == there.who:
                 met = next((other for other in reversed(done) if conflict(other, one)), None)
                 if met is not None:
-                    return [(met, one)]
-        return []
+                    found.setdefault(met.word, (met, one))
+        return list(found.values())
 
     def _read_of_others(self, section: Sequence[Access]) -> list[Pair]:
         found = []

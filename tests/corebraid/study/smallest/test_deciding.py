@@ -34,9 +34,10 @@ def told(text: str, between: int, late: int, early: int | None = None) -> tuple[
     """The places of what is told, its word, and what it is."""
     made = accesses(text)
     before = [] if early is None else [made[early]]
-    steps, there, title = deciding(before, (made[between], made[late]), made)
+    found = deciding(before, (made[between], made[late]), made)
     names = {address: name for name, address in WORDS.items()}
-    return [one.at for one in steps], names[there.word], title
+    words = [names[one.word] for one in (found.there, found.other) if one is not None]
+    return [one.at for one in found.steps], "".join(words), found.title
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_who_never_gets_the_lock_is_told_by_what_the_other_read_under_it() -> No
     assert told(text, 9, 10) == changed
     made = accesses(text)
     waits = LockCalls(data_decides=False)
-    steps, there, _ = deciding([], (made[9], made[10]), made, waits)
+    steps, there, *_ = deciding([], (made[9], made[10]), made, waits)
     assert ([one.at for one in steps], there.word) == ([9, 10], WORDS["l"])
 
 
