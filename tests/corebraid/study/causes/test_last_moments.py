@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corebraid.base.rows.event import READ, RMW, WRITE
-from corebraid.study.causes.last_moments import Held, Note, _held, _looking, _missed, _passed_over
+from corebraid.study.causes.last_moments import Held, Note, Says, _held, _looking, _missed, _passed_over
 from corebraid.study.shared_rows import Access
 from emu.linux.tasks.waiting import Awaited, Waiting
 
@@ -66,6 +66,32 @@ def test_a_circle_of_one_and_one_with_a_thread_that_is_to_end() -> None:
     assert (circle.address, circle.others) == (lock, ())
     (note,) = (step for step in circle.steps if isinstance(step, Note))
     assert note.text(hex, lambda who: f"thread {who}") == "thread 1 waits for thread 2 to end, after 0x40"
+
+
+def test_a_mutex_that_is_kept_while_its_owner_waits_for_what_others_do() -> None:
+    """Thread 1 waits at a condition variable; 2 and 3 want the mutex that it has kept."""
+    lock, changed = 0x1000, 0x2000
+    made = [
+        Access(0, 1, 0, 5, 0x40, lock, 4, RMW, 0, 1),
+        Access(1, 1, 0, 7, 0x48, changed, 4, RMW, 0, 2, 0x90),
+        Access(2, 2, 1, 6, 0x50, lock, 4, RMW, 1, 2),
+        Access(3, 3, 2, 6, 0x50, lock, 4, RMW, 2, 2),
+    ]
+    wants = [Waiting(who, "", Awaited.MUTEX, lock, owner=1) for who in (2, 3)]
+    kept, other = _held([Waiting(1, "", Awaited.CONDITION, changed), *wants], made)
+    assert (kept.says, kept.certain, kept.address) == (Says.MOST, False, lock)
+    took, waits, wanted = kept.steps
+    assert isinstance(took, Held)
+    assert isinstance(wanted, Held)
+    assert (took.access.at, wanted.access.at) == (0, 2)
+    assert isinstance(waits, Note)
+    assert waits.text(hex, str) == "1 has it, and waits for something else, after 0x90"
+    # Once for each mutex; and not where it waits for somebody in particular, or not at all.
+    assert other.says is Says.LITTLE
+    somebody = [Waiting(1, "", Awaited.THREAD, owner=4), Waiting(1, "", Awaited.MUTEX, changed, owner=4)]
+    for waiting in ([somebody[0]], [somebody[1]], []):
+        found = [one for one in _held([*waiting, *wants], made) if one.address == lock]
+        assert [one.says for one in found] == [Says.LITTLE, Says.LITTLE]
 
 
 FUNCTIONS = {1: "libc.so.6!pthread_cond_wait+0x1", 2: "libc.so.6!pthread_cond_signal+0x9", 3: "main"}

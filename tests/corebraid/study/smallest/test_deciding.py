@@ -30,11 +30,14 @@ def accesses(text: str) -> list[Access]:
     return made
 
 
-def told(text: str, between: int, late: int, early: int | None = None) -> tuple[list[int], str, str]:
-    """The places of what is told, its word, and what it is."""
+def told(
+    text: str, between: int, late: int, early: int | None = None, *, died_of: str = ""
+) -> tuple[list[int], str, str]:
+    """The places of what is told, its words, and what it is."""
     made = accesses(text)
     before = [] if early is None else [made[early]]
-    found = deciding(before, (made[between], made[late]), made)
+    deadly = frozenset(WORDS[name] for name in died_of)
+    found = deciding(before, (made[between], made[late]), made, died_of=deadly)
     names = {address: name for name, address in WORDS.items()}
     words = [names[one.word] for one in (found.there, found.other) if one is not None]
     return [one.at for one in found.steps], "".join(words), found.title
@@ -56,6 +59,42 @@ def test_two_accesses_and_a_third(
     text: str, between: int, late: int, places: list[int], word: str, title: str
 ) -> None:
     assert told(text, between, late) == (places, word, title)
+
+
+CROSSED = "each of two threads comes in between what the other one does to these two"
+
+
+@pytest.mark.parametrize(
+    ("text", "between", "late", "places", "word", "title"),
+    [
+        # Each has looked at what the other one changes then.
+        ("1Rx0 2Ry0 1Wy0-5 2Wx0-5", 1, 2, [0, 1, 2, 3], "yx", CROSSED),
+        # One has changed both, and the other one sees one of them as it was.
+        ("2Ry0 1Wx0-5 1Wy0-5 2Rx5", 0, 2, [0, 1, 2, 3], "yx", CROSSED),
+        # The nearest ones.
+        ("1Rl0 1Rx0 2Ry0 1Wy0-5 2Wx0-5 2Wl0-5", 2, 3, [1, 2, 3, 4], "yx", CROSSED),
+        # What the other one did there before all that is as if it had been first.
+        ("1Rx0 2Wx0-5 2Ry0 1Wy0-5", 2, 3, [2, 3], "y", "read by one thread before another wrote it"),
+        # Nothing is another for it.
+        ("1Rx0 2Ry0 1Wy0-5 2Wx5-5", 1, 2, [1, 2], "y", "read by one thread before another wrote it"),
+        # A third access to the word itself says more; a library's is none of the thread's own.
+        ("1Ry0 1Rx0 2Wy0-1 1Wy1-5 2Wx0-5", 2, 3, [0, 2, 3], "y", "a lost update"),
+        ("1rx0 2Ry0 1Wy0-5 2Wx0-5", 1, 2, [1, 2], "y", "read by one thread before another wrote it"),
+    ],
+)
+def test_two_words(text: str, between: int, late: int, places: list[int], word: str, title: str) -> None:
+    assert told(text, between, late) == (places, word, title)
+
+
+def test_words_that_the_run_died_of_come_first() -> None:
+    # Looked at before it was closed, and used after it was cleared.
+    text = "1Rx0 2Wx0-1 2Wy9-0 1Ry0 1Rx1"
+    assert told(text, 0, 1) == ([0, 1, 4], "x", "it changed between two uses by a thread")
+    assert told(text, 0, 1, died_of="y") == ([0, 1, 2, 3], "xy", CROSSED)
+    # Of what is done under a lock.
+    text = "1Rx0 1Ry0 2Ll 1Tl 2Wx0-1 2Wy0-1 2Ul 1Ll 1Rx1 1Ry1 1Ul"
+    assert told(text, 2, 3)[1] == "x"
+    assert told(text, 2, 3, died_of="y")[1] == "y"
 
 
 def test_who_has_a_lock_first_is_told_by_what_is_done_under_it() -> None:
