@@ -42,13 +42,15 @@ class Decisive:
     """A preemption without which the run does not fail so. accesses: of the thread before it and after it,
     and of another in between, as far as there are any; in the reduced recording. word: the one in between;
     None where all are system calls. steps: the same in words. title: what they are, of a word with its name,
-    where that they decide was tried. pcs: where system calls were made that are steps, too."""
+    where that they decide was tried. pcs: where system calls were made that are steps, too. looked: the
+    program asks a library how the word stands, as `sem_getvalue` says."""
 
     accesses: tuple[Access, ...]
     word: Access | None
     steps: tuple[str, ...]
     title: str = ""
     pcs: tuple[int, ...] = ()
+    looked: bool = False
 
     @property
     def of_libraries(self) -> bool:
@@ -56,7 +58,11 @@ class Decisive:
         as a system call, which is a step and no access."""
         calls = len(self.steps) > len(self.accesses)
         word = self.word
-        return not calls and word is not None and all(a.caller for a in self.accesses if a.overlaps(word))
+        return (
+            not (calls or self.looked)
+            and word is not None
+            and all(a.caller for a in self.accesses if a.overlaps(word))
+        )
 
     @property
     def address(self) -> int | None:

@@ -11,7 +11,7 @@ from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import INPUT, INPUT_CALL
 from corebraid.names.threads import thread_at
 from corebraid.study.ended import end_place
-from corebraid.study.shared_rows import Access
+from corebraid.study.shared_rows import WORD, Access
 from emu.linux.tasks.waiting import Awaited, Waiting, cycle
 from isa.abi import LinuxAbi
 from isa.decoder import fault_decoder_of
@@ -31,10 +31,13 @@ _WAITS, _SIGNALS = "!pthread_cond_", "!pthread_cond_signal"
 _CIRCLE = "{word}: taken by one thread and waited for by another, in a circle"
 _ITS_OWN = "the mutex {word}: taken, and waited for by the thread that has it"
 _KEPT = "the mutex {word}: kept by one thread that waits for what others do, one of which waits for it"
+_TAKEN = "{word}: counted down by one thread that waits for what others do, one of which waits for it"
 _LOOKING = "{word}: written by one thread, and looked at by another that waits, in a circle"
 #: Addresses below are no memory's.
 _LEAST_ADDRESS = 1 << 16
 _MOST_CALLS = 8
+#: Of a semaphore's word, what counts; those who wait are counted above.
+_COUNT = 0xFFFFFFFF
 #: Shared reads that a thread made last, of which one may have decided that it waits; of these the last, and
 #: the very last.
 _MOST_READS, _FEW_READS, _LAST_READS = 16, 4, 2
@@ -83,7 +86,7 @@ class Says(IntEnum):
 @dataclass(frozen=True)
 class Moment:
     """title: with {word} for the names of `address` and `others`. certain: it alone is why the run ended
-    so. says: how much."""
+    so. says: how much. waited: a thread waits there, of which what decides may say more."""
 
     address: int
     title: str
@@ -91,6 +94,7 @@ class Moment:
     certain: bool = False
     others: tuple[int, ...] = ()
     says: Says = Says.LITTLE
+    waited: int | None = None
 
 
 def last_moments(
@@ -108,6 +112,7 @@ def last_moments(
         yield from _held(waits, accesses)
         # Who waits for somebody in particular does not wait until something is another.
         waits = tuple(one for one in waits if one.owner is None)
+        yield from _taken(waits, accesses)
         yield from _passed_over(waits, accesses, looks, name)
         yield from _missed(waits, accesses, looks)
         yield from _looking(waits, accesses, looks)
@@ -132,9 +137,31 @@ def _held(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]:
         kept = _kept_while(by_thread.get(one.owner or 0), accesses) if address not in told else None
         if kept is not None:
             told.add(address)
-            yield Moment(address, _KEPT, (mutex[0], kept, *mutex[1:]), says=Says.MOST)
+            waited = by_thread[one.owner or 0].address
+            yield Moment(address, _KEPT, (mutex[0], kept, *mutex[1:]), says=Says.MOST, waited=waited)
         else:
             yield Moment(address, "the mutex {word}: taken, and waited for", tuple(mutex))
+
+
+def _taken(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]:
+    """Semaphores, or what is like one, that a thread waits at, and that another one has counted down last,
+    which waits for ever at something else. waits: for nobody in particular."""
+    at = {one.tid: one.address for one in waits}
+    for one in waits:
+        if one.address is None:
+            continue
+        here = [a for a in accesses if a.word == one.address & -WORD and a.atomic and a.caller]
+        changed = [a for a in here if (a.old ^ a.new) & _COUNT]
+        last = changed[-1] if changed else None
+        if last is None or (last.old & _COUNT) - (last.new & _COUNT) != 1 or last.who == one.tid:
+            continue
+        elsewhere = at.get(last.who)
+        tried = next((a for a in reversed(here) if a.who == one.tid and a.at > last.at), None)
+        if elsewhere is not None and elsewhere != one.address and tried is not None:
+            kept = _kept_while(next(it for it in waits if it.tid == last.who), accesses)
+            steps: list[Access | Note | Held] = [Held(last, True), Held(tried, False)]
+            steps[1:1] = [kept] if kept is not None else []
+            yield Moment(one.address, _TAKEN, tuple(steps), says=Says.MORE, waited=elsewhere)
 
 
 def _kept_while(owner: Waiting | None, accesses: list[Access]) -> Note | None:

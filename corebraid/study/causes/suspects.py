@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: What is told at most.
 _MOST_TOLD = 4
+#: Bytes between words of one thing that threads wait at, at most.
+_AT_ONE = 48
 #: What scores less is not worth telling beside something better, where there is no run to compare with.
 _LEAST = 45.0
 
@@ -198,11 +200,18 @@ def in_order(
     only_locks = all(alone for alone, _ in decided)
     enough = Says.MORE if only_locks else Says.MOST
     first = [told for one, told in moments if one.certain]
-    first += [told for one, told in moments if not one.certain and one.says >= enough]
+    above = [one.says >= enough and not _said(one, decided) for one, _ in moments]
+    first += [told for (one, told), much in zip(moments, above, strict=True) if not one.certain and much]
     if only_locks and died_of is not None:
         first += [one for one in unusual[:1] if one.event == died_of]
-    last = [told for one, told in moments if not one.certain and one.says < enough]
+    last = [told for (one, told), much in zip(moments, above, strict=True) if not one.certain and not much]
     return [*first, *(told for _, told in decided)], [*last, *unusual]
+
+
+def _said(one: Moment, decided: Sequence[tuple[bool, Suspicion]]) -> bool:
+    """Whether something that decides is about what a thread waits at in this moment."""
+    addresses = [told.address for _, told in decided if told.address is not None]
+    return one.waited is not None and any(abs(it - one.waited) <= _AT_ONE for it in addresses)
 
 
 def _pointer(read: Access, accesses: Sequence[Access], passed: Sequence[Passed], names: Names) -> Suspicion:

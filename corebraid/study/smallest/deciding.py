@@ -38,6 +38,8 @@ from recorder.replay.seek import accesses
 _RELIES = 5_000
 #: Of a thread that a signal killed, the last reads, which say of what.
 _LAST_READS = 2
+#: In the names of functions by which a program looks at what threads are kept apart with.
+_LOOKS = "!sem_getvalue"
 _CROSSED = "each of two threads comes in between what the other one does to these two"
 #: Pairs of accesses under a lock that are looked at.
 _MOST_PAIRS = 64
@@ -101,7 +103,8 @@ def _told(
         title = OTHER_WAY
         said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
     about = ", ".join(teller.word(one) for one in (there, other) if one is not None)
-    return Decisive(steps, there, tuple(said), f"{about}: {title}")
+    looked = any(_LOOKS in (teller.program.symbols.name(one.pc) or "") for one in steps)
+    return Decisive(steps, there, tuple(said), f"{about}: {title}", looked=looked)
 
 
 def _died_of(recording: Recording, made: Sequence[Access]) -> frozenset[int]:

@@ -58,6 +58,35 @@ def test_what_runs_have_that_pass_is_not_preferred() -> None:
     assert [hint.name for hint in found] == ["alone", "other", "passed"]
 
 
+def test_what_a_program_asks_a_library_is_its_own() -> None:
+    made = tuple(replace_caller(access(pc, WRITE)) for pc in (1, 2))
+    locks = Decisive(made, made[1], ("", ""))
+    assert locks.of_libraries
+    assert not replace(locks, looked=True).of_libraries
+    assert not replace(locks, steps=("", "", "")).of_libraries
+    calls = Decisive((), None, ("", ""), pcs=(1, 2))
+    assert not calls.of_libraries
+    assert calls.address is None
+    assert calls.facts()["address"] is None
+
+
+def replace_caller(one: Access) -> Access:
+    return one._replace(caller=0x77)
+
+
+def test_a_mutex_that_is_kept_comes_behind_what_decides_about_the_wait() -> None:
+    def about(address: int | None) -> suspects.Suspicion:
+        return suspects.Suspicion(address, "", ())
+
+    moment = Moment(0x10, "", (), says=Says.MOST, waited=0x2000)
+    kept = about(0x10)
+    for address, first in ((0x2010, False), (0x3000, True), (None, True)):
+        decides = about(address)
+        told, _ = suspects.in_order([(moment, kept)], [(False, decides)], [], None)
+        assert (told[0] is kept) is first
+        assert decides in told
+
+
 def hint(event: str) -> suspects.Suspicion:
     return suspects.Suspicion(0x10, "", (), event=event)
 

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from corebraid.base.rows.event import READ, RMW, WRITE
-from corebraid.study.causes.last_moments import Held, Note, Says, _held, _looking, _missed, _passed_over
+from corebraid.study.causes.last_moments import (
+    Held,
+    Note,
+    Says,
+    _held,
+    _looking,
+    _missed,
+    _passed_over,
+    _taken,
+)
 from corebraid.study.shared_rows import Access
 from emu.linux.tasks.waiting import Awaited, Waiting
 
@@ -92,6 +101,27 @@ def test_a_mutex_that_is_kept_while_its_owner_waits_for_what_others_do() -> None
     for waiting in ([somebody[0]], [somebody[1]], []):
         found = [one for one in _held([*waiting, *wants], made) if one.address == lock]
         assert [one.says for one in found] == [Says.LITTLE, Says.LITTLE]
+
+
+def test_a_semaphore_that_one_has_taken_who_waits_for_another() -> None:
+    """Thread 1 has taken the first and waits at the second; 2 wants the first, and is counted above."""
+    first, second, waiter = 0x1000, 0x2000, 1 << 32
+    made = [
+        Access(0, 1, 0, 5, 0x40, first, 8, RMW, 1, 0, 0x90),
+        Access(1, 1, 0, 7, 0x48, second, 8, RMW, 0, waiter, 0x98),
+        Access(2, 2, 1, 6, 0x40, first, 8, RMW, 0, waiter, 0xA0),
+    ]
+    waits = [Waiting(1, "", Awaited.FUTEX, second), Waiting(2, "", Awaited.FUTEX, first)]
+    (moment,) = _taken(waits, made)
+    assert (moment.address, moment.waited, moment.says) == (first, second, Says.MORE)
+    assert [step.access.at for step in moment.steps if isinstance(step, Held)] == [0, 2]
+    (note,) = (step for step in moment.steps if isinstance(step, Note))
+    assert note.text(hex, str) == "1 has it, and waits for something else, after 0x98"
+    # Somebody has given it back, or who took it waits at it too, or does not wait.
+    posted = Access(3, 3, 2, 1, 0x60, first, 8, RMW, waiter, waiter + 1, 0xB0)
+    assert not list(_taken(waits, [*made, posted]))
+    assert not list(_taken([Waiting(1, "", Awaited.FUTEX, first), waits[1]], made))
+    assert not list(_taken(waits[1:], made))
 
 
 FUNCTIONS = {1: "libc.so.6!pthread_cond_wait+0x1", 2: "libc.so.6!pthread_cond_signal+0x9", 3: "main"}
