@@ -136,7 +136,7 @@ def learn(program: Path, isa: Isa, options: RecordOptions) -> Learnt:
     """Run the image, and see which words its cores share."""
 
     def run(number: int) -> tuple[Learner, Outcome]:
-        learner = Learner()
+        learner = Learner(number)
         with learning_place() as directory:
             chosen = learning_options(options, number)
             capture = Capture(program, directory, isa, chosen, ignore_output, watchers=(learner,))

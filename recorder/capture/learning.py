@@ -6,9 +6,8 @@ program and its options alone: two recordings with one seed watch the same words
 
 from __future__ import annotations
 
-import random
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,10 +17,10 @@ from numpy.typing import NDArray
 
 from corebraid.base.removal import remove_tree
 from corebraid.base.rows.event import FETCH, READ, UNCACHED, WRITE
-from emu.schedule.policy import TIME, Runner, Slice, Timed
 from emu.schedule.shared_words import SHARED_EVENT, WORD, SharedWords
 from recorder.capture.options import Outcome, RecordOptions
 from recorder.capture.overtaking import overtaken
+from recorder.capture.paces import Paces
 from recorder.capture.strata_policy import StrataPolicy
 from recorder.capture.taken_memory import Taken, taken_from_others
 from recorder.capture.turns import CALL, Turns
@@ -29,9 +28,8 @@ from recorder.files.collectors import Rows
 
 #: Instructions of a learning run: all of it, and once there are several tasks.
 _MOST, _MOST_TOGETHER = 30_000_000, 1_500_000
-_SLICE, _SLICE_ALONE = 400, 50_000
-#: In one of so many slices nobody runs, and time passes.
-_TIMES = 16
+#: Runs, besides the first one, whose events are told.
+_TOLD_TOO = (1, 3)
 
 #: Bytes below the stack pointer that a task began with, and above, that are taken to be its own.
 _STACK, _ABOVE_STACK = 1 << 20, 1 << 12
@@ -96,42 +94,10 @@ class StopRecording(Exception):
         self.reason = reason
 
 
-class _Learning(Runner):
-    """Random short slices as soon as there is a choice. In all runs but the first timeouts come early."""
-
-    def __init__(self, number: int) -> None:
-        self._random = random.Random(f"learning {number}" if number else "learning")
-        self._times = random.Random(f"times {number}") if number else None
-        self._timed: Timed | None = None
-        self._met = set[int]()
-
-    def know_waits(self, timed: Timed) -> None:
-        """While somebody waits with a timeout slices are short."""
-        self._timed = timed
-
-    def next(
-        self,
-        runnable: Sequence[int],
-        counts: Sequence[int],
-        events: int = 0,
-        who: Sequence[int] | None = None,
-    ) -> Slice:
-        """A random core; in long slices if it is the only one."""
-        alone = len(runnable) == 1
-        if self._times is not None and self._timed is not None and who is not None:
-            self._met.update(who[core] for core in runnable)
-            if any(map(self._timed, self._met)):
-                alone = False
-                if not self._times.randrange(_TIMES):
-                    return Slice(TIME, 0)
-        longest = _SLICE_ALONE if alone else _SLICE
-        return Slice(self._random.choice(runnable), self._random.randint(1, longest), exact=False)
-
-
 def learning_options(options: RecordOptions, number: int) -> RecordOptions:
     """How to record a learning run, by its number from 0, of recordings with these options."""
     return replace(
-        options, seed=0, scheduler=_Learning(number), shared=None, evidence=(), evidence_options={},
+        options, seed=0, scheduler=Paces(number), shared=None, evidence=(), evidence_options={},
         followers={}, model="sc", strata=StrataPolicy(), limit=min(options.limit or _MOST, _MOST),
     )  # fmt: skip
 
@@ -151,14 +117,19 @@ def ignore_output(_: bytes) -> None:
 
 
 class Learner:
-    """Collects which tasks read and write which words. tasks: set before the run, None for firmware."""
+    """Collects which tasks read and write which words. tasks: set before the run, None for firmware. number:
+    of the learning run."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
+        #: In later runs tasks end before others use what was theirs, as what the C library allocates from.
+        self._ranked = number > 0
         self.tasks: Living | None = None
         self._turn = 0
         self._together = 0
         self._lives: dict[int, Life] = {}
         self._pieces: list[NDArray[np.uint64]] = []
+        #: Words that tasks began to use by a store, in each turn: uint64[n, 3], the word, who, and the turn.
+        self._stored: list[NDArray[np.uint64]] = []
         self._turns = Turns()
         self._taken: list[Taken] = []
         #: Words that an instruction has read and written, not indivisibly, and where it stands.
@@ -211,6 +182,11 @@ class Learner:
         piece = np.empty((len(values), 3), np.uint64)
         piece[:, 0], piece[:, 1], piece[:, 2] = values, who, self._turn
         self._pieces.append(piece)
+        begun, at = np.unique(first, return_index=True)
+        stored = begun[data["kind"][at] == WRITE]
+        self._stored.append(
+            np.stack([stored, *(np.full(len(stored), n, np.uint64) for n in (who, self._turn))], axis=1)
+        )
         here, behind = data[:-1], data[1:]
         split = (here["kind"] == READ) & (behind["kind"] == WRITE)
         split &= (here["count"] == behind["count"]) & (here["addr"] == behind["addr"])
@@ -257,12 +233,18 @@ class Learner:
         ends = np.append(begins[1:], len(word))
         written = np.add.reduceat(wrote, begins, dtype=np.int64) > 0
         several = who[begins] != who[ends - 1]
+        stored = self._stored_first(word[begins[written & several]])
         words = []
         for k in np.flatnonzero(written & several).tolist():
             part = slice(begins[k], ends[k])
-            if self._conflict(int(word[begins[k]]) * WORD, who[part], wrote[part], turn[part]):
+            if self._conflict(int(word[begins[k]]), who[part], wrote[part], turn[part], stored):
                 words.append(word[begins[k]])
         return np.array(words, np.uint64)
+
+    def _stored_first(self, words: NDArray[np.uint64]) -> set[tuple[int, int, int]]:
+        """Of these words who began to use which by a store, in which turn."""
+        rows = np.concatenate([*self._stored, np.zeros((0, 3), np.uint64)])
+        return set(map(tuple, rows[np.isin(rows[:, 0], words)].tolist()))
 
     def _with_taken(self, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """What tasks used, with what they took from others as written."""
@@ -274,8 +256,11 @@ class Learner:
         taken[:, 0] = taken[:, 0] << np.uint64(1) | np.uint64(1)
         return np.concatenate([rows, taken])
 
-    def events(self, words: NDArray[np.uint64]) -> NDArray[np.void]:
-        """The shared events that a machine which watches `words` counts in this run: SHARED_EVENT[n]."""
+    def events(
+        self, words: NDArray[np.uint64], sites: dict[tuple[int, int], int] | None = None
+    ) -> NDArray[np.void]:
+        """The shared events that a machine which watches `words` counts in this run: SHARED_EVENT[n]. sites:
+        of the sites their numbers, as far as there are any; more are added."""
         if not self._pieces:
             return np.zeros(0, SHARED_EVENT)
         whos, rows, kinds = self._turns.done()
@@ -284,7 +269,7 @@ class Learner:
         whos, rows, called = whos[kept], rows[kept], called[kept]
         events = np.zeros(len(rows), SHARED_EVENT)
         events["who"] = whos
-        sites: dict[tuple[int, int], int] = {}
+        sites = {} if sites is None else sites
         last: dict[int, tuple[int, int, int]] = {}
         for k, (who, count, place, call) in enumerate(
             zip(whos.tolist(), rows[:, 2].tolist(), rows[:, 3].tolist(), called.tolist(), strict=True)
@@ -307,17 +292,31 @@ class Learner:
         return overtaken(self._turns.done(), words)
 
     def _conflict(
-        self, address: int, who: NDArray[np.uint64], wrote: NDArray[np.bool_], turn: NDArray[np.uint64]
+        self,
+        word: int,
+        who: NDArray[np.uint64],
+        wrote: NDArray[np.bool_],
+        turn: NDArray[np.uint64],
+        stored: set[tuple[int, int, int]],
     ) -> bool:
-        """Whether one task's write and another's access could have come the other way round."""
+        """Whether one task's write and another's access could have come the other way round. stored: see
+        `_stored_first`."""
+        address = word * WORD
         lives = [self._lives[int(task)] for task in np.unique(who)]
         writes = {life.who: turn[(who == life.who) & wrote] for life in lives}
         uses = {life.who: turn[who == life.who] for life in lives}
+        begun = {tid: int(turns.min()) for tid, turns in uses.items()}
+
+        def apart(one: Life, other: Life) -> bool:
+            """Whether memory has been another's before, which has ended, and holds something else now."""
+            return one.last < begun[other.who] and (word, other.who, begun[other.who]) in stored
+
         return any(
             self._unordered(writes[one.who], one, other) and self._unordered(uses[other.who], other, one)
             for one in lives
             for other in lives
             if one is not other and not (_same_stack(one, other, address) or _own_stack(one, other, address))
+            if not (self._ranked and (apart(one, other) or apart(other, one)))
         )
 
     def _unordered(self, turns: NDArray[np.uint64], of: Life, other: Life) -> bool:
@@ -341,16 +340,21 @@ def _own_stack(one: Life, other: Life, address: int) -> bool:
 
 
 def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
-    """What learning runs have shown: words that any has shown to be shared, and the first one's events. One
-    run is not made before the one before it is looked at."""
+    """What learning runs have shown: words that any has shown to be shared, and the events of the first one,
+    and of the first ones in which tasks had ranks, which may do what they do not do there. One run is not
+    made before the one before it is looked at."""
     first: Learner | None = None
+    sites: dict[tuple[int, int], int] = {}
+    others = [np.zeros(0, SHARED_EVENT)]
     split, crossed = [np.zeros((0, 2), np.uint64)], np.zeros((0, 4), np.uint64)
     words, most, calls, whole, ends = np.zeros(0, np.uint64), 0, 0, True, True
-    for learner, outcome in runs:
+    for number, (learner, outcome) in enumerate(runs):
         first = first or learner
         split.append(learner.split())
         words = np.union1d(words, learner.words())
         crossed = np.concatenate([crossed, learner.overtaken(words)])
+        if number in _TOLD_TOO:
+            others.append(learner.events(words, sites))
         most = max(most, sum(outcome.manifest.instructions))
         made = outcome.manifest.totals.get("calls")
         calls = max(calls, made if isinstance(made, int) else 0)
@@ -359,6 +363,6 @@ def learnt(runs: Iterable[tuple[Learner, Outcome]]) -> Learnt:
     assert first is not None
     rows = np.concatenate(split)
     places = np.unique(rows[np.isin(rows[:, 0], words), 1])
-    shared = SharedWords(words, first.events(words))
+    shared = SharedWords(words, np.concatenate([first.events(words, sites), *others]))
     crossed = np.unique(crossed, axis=0)
     return Learnt(shared, most, whole, calls=calls, ends=ends, split=places, overtaken=crossed)

@@ -306,7 +306,7 @@ def learn_linux(spec: GuestSpec, isa: Isa, abi: LinuxAbi, options: RecordOptions
 
     def run(number: int) -> tuple[Learner, Outcome]:
         nonlocal timed
-        learner = Learner()
+        learner = Learner(number)
         with learning_place() as directory:
             chosen = learning_options(options, number)
             capture = LinuxCapture(
