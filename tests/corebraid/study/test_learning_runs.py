@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from corebraid.study.hunting import prepare
 from corebraid.study.stages import stages_of, with_learnt
 from corebraid.study.subjects import Asked, subject_of
 from recorder.capture.learning import Learner, Life
+from recorder.capture.paces import Paces
 from recorder.files.reader import Recording
 
 pytestmark = needs_gcc
@@ -217,3 +219,74 @@ def test_of_a_thread_whose_end_nobody_is_told_its_last_turn_is_its_end() -> None
     rows["kind"] = WRITE
     learner.take(1, rows)
     assert len(learner.words()) == 0
+
+
+def of_siblings(*turns: tuple[int, list[int], str], number: int = 1, taken: bool = False) -> list[int]:
+    """What is learnt, in a learning run of this number, from turns of threads 2 and 3, which 1 has made: as
+    `words_of`. taken: who made the last turn has then taken the memory away."""
+    learner, living = Learner(number), list[int]()
+    lives = {1: Life(1, stack=1 << 40)} | {who: Life(who, parent=1, stack=who << 41) for who in (2, 3)}
+    learner.tasks = lambda stream: (stream, [replace(lives[who]) for who in living])
+    for at, (who, here, does) in enumerate(turns):
+        living[:] = here
+        rows = np.zeros(len(does), EVENT)
+        rows["size"], rows["count"], rows["addr"] = 8, at * 10 + np.arange(len(does)), WORD
+        rows["kind"] = [WRITE if one == "w" else READ for one in does]
+        learner.take(who, rows)
+    if taken:
+        learner.take_away(turns[-1][0], WORD & -4096, (WORD & -4096) + 8192)
+    return [int(word) * 8 for word in learner.words()]
+
+
+def test_memory_that_another_one_used_before_that_has_ended() -> None:
+    one, both, other = [1, 2], [1, 2, 3], [1, 3]
+    # Given back, and taken again: who has it now begins with a store.
+    assert of_siblings((2, both, "wr"), (3, other, "wr"), (3, other, "r")) == []
+    # What is there still, or what both have while both are there.
+    assert of_siblings((2, both, "wr"), (3, other, "rw")) == [WORD]
+    assert of_siblings((2, both, "w"), (3, both, "w"), (2, both, "r")) == [WORD]
+    assert of_siblings((2, one, "w"), (3, both, "w"), (2, both, "r")) == [WORD]
+    # The first run is what recordings know that learn from one.
+    assert of_siblings((2, both, "wr"), (3, other, "wr"), number=0) == [WORD]
+
+
+def test_memory_that_a_thread_takes_away_is_written_by_it() -> None:
+    both = [1, 2, 3]
+    reads = ((2, both, "rr"), (3, both, ""))
+    assert of_siblings(*reads) == []
+    assert of_siblings(*reads, taken=True) == [WORD]
+    # Its own.
+    assert of_siblings((3, both, "rr"), taken=True) == []
+
+
+def test_in_every_second_run_the_younger_or_some_come_first() -> None:
+    who, counts = [1, 2, 3], [0, 0, 0]
+
+    def first(number: int, slices: int = 20) -> list[int]:
+        paces = Paces(number)
+        return [who[paces.next([0, 1, 2], counts, 0, who).core] for _ in range(slices)]
+
+    # The first one falls behind at last: it may be waiting for another.
+    younger = first(1, 400)
+    assert younger[0] == 3
+    assert {who.index(name) for name in younger} == {0, 1, 2}
+    switches = sum(one != other for one, other in pairwise(younger))
+    assert 3 <= switches < 40
+    assert len(set(first(0))) == len(set(first(2))) == 3
+    # By chance, in later ones.
+    assert len({first(number)[0] for number in (3, 5, 7, 9, 11, 13)}) > 1
+
+
+def test_events_of_the_ranked_runs_are_told_too() -> None:
+    spec = LINUX / "bug_lost_update"
+    one, four = (prepare(subject_of(Asked(str(spec), schedule="chaos", learn=n))) for n in (1, 4))
+    assert one.options.shared is not None
+    assert four.options.shared is not None
+    alone, more = one.options.shared.events, four.options.shared.events
+    begun = more[: len(alone)]
+    assert (begun["who"] == alone["who"]).all() or len(four.options.shared.words) > len(
+        one.options.shared.words
+    )
+    assert len(more) > 2 * len(alone)
+    # Sites are the same where events are.
+    assert len(set(more["site"].tolist())) < 2 * len(set(alone["site"].tolist()))
