@@ -14,7 +14,7 @@ from corebraid.names.inlined_calls import InlinedCalls
 from corebraid.names.program import GuestProgram
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.novelty import OWN
-from corebraid.study.smallest.kernel_objects import Use, uses
+from corebraid.study.smallest.kernel_objects import MAKES_DESCRIPTOR, Use, uses
 from corebraid.study.stack_names import Called
 from corebraid.study.stacks import CoreMemory, program_names, stack_of
 from emu.schedule.noting import Stay
@@ -62,8 +62,14 @@ def standing_at(
     if not program.linux:
         return {}
     abi, decoder, code = linux_abi_of(program.isa), decoder_of(program.isa), CodeNames(program)
-    made, inlined = MadeCalls(recording, program), InlinedCalls(program.lines)
+    inlined, made = InlinedCalls(program.lines), list[MadeCalls]()
     found: dict[Place, Standing] = {}
+
+    def result(name: str, state: CoreState) -> int | None:
+        if name not in MAKES_DESCRIPTOR:
+            return None
+        made[:] = made or [MadeCalls(recording, program)]
+        return made[0].result(state.core, state.count)
 
     def in_own_file(frame: Called) -> str:
         called = inlined.at(frame.pc)
@@ -82,7 +88,7 @@ def standing_at(
         if calls:
             name = abi.calls.get(state.registers[abi.number] & 0xFFFFFFFF, "that is unknown")
             arguments = tuple(state.registers[register] for register in abi.arguments)
-            used = uses(name, arguments, of_core.read, made.result(state.core, state.count))
+            used = uses(name, arguments, of_core.read, result(name, state))
         if name or own[0]:
             found[state.core, state.count] = Standing(name, *own, used, arguments)
 

@@ -108,7 +108,7 @@ def _told(
 
 
 def _died_of(recording: Recording, made: Sequence[Access]) -> frozenset[int]:
-    """Where a signal killed the run: the words that its thread had read last itself, as addresses over 8."""
+    """Where a signal killed the run: addresses of the words that its thread had read last itself."""
     end = recording.manifest.end
     if end is None or end.reason != "signal" or end.core is None:
         return frozenset()
@@ -174,8 +174,8 @@ def deciding(
     died_of: frozenset[int] = frozenset(),
 ) -> Decided:
     """early: accesses of the instruction that must come before; pair: at the other two borders; made: all
-    that are looked at, in order. calls: how it is known what calls do with locks. died_of: words that come
-    first."""
+    that are looked at, in order. calls: how it is known what calls do with locks. died_of: addresses of
+    words that come first."""
     (there, here), told, kind = _under_lock(*pair, made, calls or LockCalls(), died_of)
     begun = next((one for one in early if _counts(one, there, here, made)), None)
     # What a thread would have done before is told behind that.

@@ -27,7 +27,7 @@ _DESCRIPTORS = {
     **dict.fromkeys(("dup2", "dup3", "sendfile", "tee"), (0, 1)),
 }
 #: Calls that make descriptors, of which they return the one.
-_MAKES = frozenset({
+MAKES_DESCRIPTOR = frozenset({
     "accept", "accept4", "creat", "dup", "epoll_create", "epoll_create1", "eventfd", "eventfd2",
     "inotify_init", "inotify_init1", "memfd_create", "open", "openat", "signalfd", "signalfd4",
     "socket", "timerfd_create",
@@ -61,6 +61,7 @@ _LOOK_AT_FILE = frozenset({
     "stat", "statfs", "statx",
 })  # fmt: skip
 _OPENS = {"open": 1, "openat": 2}
+_CREATES = frozenset({"creat", "mkdir", "mkdirat", "mknod", "mknodat"})
 _CREATE, _TRUNCATE, _WRITING = 0o100, 0o1000, 0o3
 #: Calls that say to which signal, by its place among the arguments; and those that may bring SIGPIPE.
 _SIGNALLED = {"rt_sigaction": 0, "kill": 1, "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1}
@@ -101,7 +102,7 @@ def met(one: Sequence[Use], other: Sequence[Use]) -> str | None:
 def _each(name: str, arguments: Sequence[int], read: Read, result: int | None) -> Iterator[Use]:
     for place in _DESCRIPTORS.get(name, ()):
         yield Use(_descriptor(arguments[place]), name not in _LOOK)
-    if name in _MAKES and result is not None and result <= _INT >> 1:
+    if name in MAKES_DESCRIPTOR and result is not None and result <= _INT >> 1:
         yield Use(_descriptor(result), True)
     if name in ("poll", "ppoll"):
         yield from (Use(_descriptor(one), False) for one in _polled(arguments[0], arguments[1], read))
@@ -109,8 +110,8 @@ def _each(name: str, arguments: Sequence[int], read: Read, result: int | None) -
         yield from _of_file(name, arguments, directory, _text(arguments[place], read))
     if name in ("chdir", "fchdir", "getcwd"):
         yield Use(_DIRECTORY, name != "getcwd")
-    if name == "umask":
-        yield Use("the mask of new files' modes", True)
+    if name == "umask" or name in _CREATES or (name in _OPENS and arguments[_OPENS[name]] & _CREATE):
+        yield Use("the mask of new files' modes", name == "umask")
     if name in _SIGNALLED:
         yield Use(_on_signal(arguments[_SIGNALLED[name]]), name == "rt_sigaction" and arguments[1] != 0)
     if name in _PIPED:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from corebraid.study.causes.decisive import conflict
 from corebraid.study.causes.encounters import changes
 from corebraid.study.shared_rows import Access
 
-#: Accesses of each thread that are looked at, and instructions within which it relies on what it did.
-_MOST, _RELIES = 64, 20_000
+#: Accesses of each thread that are looked at, among so many on each side; and instructions within which a
+#: thread relies on what it did.
+_MOST, _FAR, _RELIES = 64, 5_000, 20_000
+#: An access, and its place among all.
+Placed = tuple[int, Access]
 
 
 def crossing(
@@ -19,29 +22,25 @@ def crossing(
     """Of `there`, which comes before `here` of another thread, with which it cannot be swapped: what the
     thread of `here` had done before that to another word, and what the thread of `there` did to that one
     later, so that neither thread can have done all of its own first. The nearest ones; None: there are none.
-    made: all that are looked at, in order. died_of: words (addresses over 8) of which the first may also come
+    made: all that are looked at, in order. died_of: addresses of words of which the first may also come
     behind `here`, and which come before others. After Lu et al., "MUVI" (SOSP 2007), as a cycle of two edges
     (Shasha and Snir, "Efficient and correct execution of parallel programs that share memory", 1988)."""
     first, last = made.index(there), made.index(here)
-    before = list(islice((one for one in reversed(made[:last]) if _near(one, here)), _MOST))
-    after = islice((one for one in made[last + 1 :] if _near(one, here)), _MOST)
-    behind = list(islice((one for one in made[first + 1 :] if _near(one, there)), _MOST))
-    deadly = [one for one in (*before, *after) if one.word in died_of]
-    for one in (*deadly, *before):
+    before = _near(here, made, range(last - 1, max(last - _FAR, 0) - 1, -1))
+    after = _near(here, made, range(last + 1, min(last + _FAR, len(made))))
+    behind = _near(there, made, range(first + 1, min(first + _FAR, len(made))))
+    deadly = [it for it in (*before, *after) if it[1].word in died_of]
+    for k, one in (*deadly, *before):
         if one.word == here.word:
             continue
-        later = made.index(one)
-        for other in behind:
-            if conflict(one, other) and made.index(other) > later and _changed(one, other):
+        for place, other in behind:
+            if place > k and conflict(one, other) and (changes(one) or changes(other)):
                 return one, other
     return None
 
 
-def _near(one: Access, to: Access) -> bool:
-    """Whether it is done by the same thread itself, at about the same time."""
-    same = one.who == to.who and not one.caller
-    return same and (one.core != to.core or abs(one.retired - to.retired) <= _RELIES)
-
-
-def _changed(one: Access, other: Access) -> bool:
-    return changes(one) or changes(other)
+def _near(to: Access, made: Sequence[Access], places: Iterable[int]) -> list[Placed]:
+    """What at these places the same thread does itself, at about the same time."""
+    own = ((k, made[k]) for k in places if made[k].who == to.who and not made[k].caller)
+    near = ((k, one) for k, one in own if one.core != to.core or abs(one.retired - to.retired) <= _RELIES)
+    return list(islice(near, _MOST))

@@ -17,6 +17,7 @@ MEMORY[-5:] = b"/last"
 for number, descriptor in enumerate((7, -1, 9)):
     MEMORY[0x300 + 8 * number : 0x304 + 8 * number] = descriptor.to_bytes(4, "little", signed=True)
 CURRENT = (1 << 64) - 100
+MASK = "the mask of new files' modes"
 
 
 def read(address: int, size: int) -> bytes | None:
@@ -42,7 +43,8 @@ def used(name: str, *arguments: int, result: int | None = None) -> set[tuple[str
         (("poll", 8190, 3), set()),
         (("chdir", 0x200), {("the file /data", False), ("the current directory", True)}),
         (("openat", CURRENT, 0x100), {("the file notes", False), ("the current directory", False)}),
-        (("openat", 4, 0x100, 0o101), {("the file notes", True)}),
+        (("openat", 4, 0x100, 0o101), {("the file notes", True), (MASK, False)}),
+        (("mkdir", 0x200), {("the file /data", True), (MASK, False)}),
         (("openat", CURRENT, 0x200, 0o1000), {("the file /data", True)}),
         (("open", 0x200, 0o2), {("the file /data", True)}),
         (("unlink", 0x200), {("the file /data", True)}),
@@ -50,7 +52,7 @@ def used(name: str, *arguments: int, result: int | None = None) -> set[tuple[str
         # No end, and no such memory.
         (("unlink", len(MEMORY) - 5), set()),
         (("unlink", 1 << 40), set()),
-        (("umask", 0), {("the mask of new files' modes", True)}),
+        (("umask", 0), {(MASK, True)}),
         (("rt_sigaction", SIGPIPE, 0x400), {("what is done on SIGPIPE", True)}),
         (("rt_sigaction", SIGPIPE, 0), {("what is done on SIGPIPE", False)}),
         (("tgkill", 1, 2, SIGUSR1), {("what is done on SIGUSR1", False)}),
