@@ -8,9 +8,10 @@ from typing import NamedTuple
 from corebraid.study.causes.decisive import Decisive
 from corebraid.study.ended import end_place
 from corebraid.study.shared_rows import Access
-from corebraid.study.smallest.calls import MadeCalls, Place, Standing, standing_at
+from corebraid.study.smallest.calls import MadeCalls, Place
 from corebraid.study.smallest.kernel_objects import TAKES_MEMORY, met
 from corebraid.study.smallest.narrowing import Window
+from corebraid.study.smallest.standing import Standing, standing_at
 from corebraid.study.smallest.telling import Teller
 from recorder.files.reader import Recording
 

@@ -17,8 +17,9 @@ from corebraid.study.causes.decisive import Decisive
 from corebraid.study.causes.suspects import Names, shown_value
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import Access
-from corebraid.study.smallest.calls import MadeCalls, Standing, standing_at, told_calls
+from corebraid.study.smallest.calls import MadeCalls, told_calls
 from corebraid.study.smallest.scheduled_accesses import visits_of
+from corebraid.study.smallest.standing import Standing, standing_at
 from emu.schedule.switches import Fired, Switch
 from recorder.files.reader import Recording
 

@@ -8,8 +8,9 @@ from itertools import islice, takewhile
 from corebraid.study.causes.decisive import Decisive
 from corebraid.study.course import Course
 from corebraid.study.shared_rows import WORD, Access
-from corebraid.study.smallest.calls import MadeCalls, Standing, standing_at
+from corebraid.study.smallest.calls import MadeCalls
 from corebraid.study.smallest.kernel_objects import met
+from corebraid.study.smallest.standing import Standing, standing_at
 from corebraid.study.smallest.telling import Teller
 from recorder.files.reader import Recording
 
