@@ -84,13 +84,12 @@ class _Looking:
         names = program_names(self._program, memory)
         stack = stack_of("", self._program, names, state.registers, memory)
         frames = ((one.pc - (n > 0), one) for n, one in enumerate(stack.first))
-        own = ((pc, self._in_own_file(frame)) for pc, frame in frames if self._code.kind(pc) == OWN)
+        own = ((pc, self._in_own_file(pc, frame)) for pc, frame in frames if self._code.kind(pc) == OWN)
         return next(own, (0, ""))
 
-    def _in_own_file(self, frame: Called) -> str:
-        """Where that is, of code of a header also where the compiled file calls it."""
-        there = self._inlined.stands_there(frame.pc, frame.line)
-        called = "" if there else self._inlined.at(frame.pc)
+    def _in_own_file(self, pc: int, frame: Called) -> str:
+        """Where that is, of code of a header also where the compiled file calls it. pc: within the call."""
+        called = "" if self._inlined.stands_there(pc, frame.line) else self._inlined.at(pc)
         return frame.where + (f", called at {called}" if called else "")
 
     def _result(self, name: str, state: CoreState) -> int | None:

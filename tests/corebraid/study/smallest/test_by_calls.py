@@ -149,6 +149,20 @@ def test_the_calls_that_decide_come_first(
 
 
 @needs_gcc
+def test_a_call_in_a_header_is_told_with_the_line_of_the_program(tmp_path: Path) -> None:
+    header = "static inline void seek(int file, long at) { lseek(file, at, SEEK_SET); }\n"
+    (tmp_path / "seek.h").write_text(header)
+    source = '#include "seek.h"\n' + OFFSET.replace("lseek(file,", "seek(file,").replace(", SEEK_SET", "")
+    found = hunted(tmp_path, source)
+    assert found.finding is not None
+    assert found.finding.suspicions
+    first = found.finding.suspicions[0].steps[0]
+    assert "makes the system call lseek, from seek (" in first
+    line = next(n for n, text in enumerate((HEAD + source).splitlines(), 1) if "    seek(file" in text)
+    assert first.endswith(f"seek.h:1), called at program.c:{line}")
+
+
+@needs_gcc
 @pytest.mark.parametrize(
     ("source", "call", "signal"),
     [(CUT, "ftruncate", 7), (GIVEN_BACK, "munmap", 11), (FORBIDDEN, "mprotect", 11)],
