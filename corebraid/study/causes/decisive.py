@@ -43,7 +43,8 @@ class Decisive:
     and of another in between, as far as there are any; in the reduced recording. word: the one in between;
     None where all are system calls. steps: the same in words. title: what they are, of a word with its name,
     where that they decide was tried. pcs: where system calls were made that are steps, too. looked: the
-    program asks a library how the word stands, as `sem_getvalue` says."""
+    program asks a library how the word stands, as `sem_getvalue` says. foreign: all accesses to the word are
+    made by libraries, for whomever."""
 
     accesses: tuple[Access, ...]
     word: Access | None
@@ -51,6 +52,7 @@ class Decisive:
     title: str = ""
     pcs: tuple[int, ...] = ()
     looked: bool = False
+    foreign: bool = False
 
     @property
     def of_libraries(self) -> bool:
@@ -61,7 +63,7 @@ class Decisive:
         return (
             not (calls or self.looked)
             and word is not None
-            and all(a.caller for a in self.accesses if a.overlaps(word))
+            and (self.foreign or all(a.caller for a in self.accesses if a.overlaps(word)))
         )
 
     @property

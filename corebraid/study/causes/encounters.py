@@ -139,7 +139,7 @@ def _between(here: list[Access], before: int, index: int) -> Iterator[Encounter]
                 yield Encounter(ABA, (first, wrote, second))
             elif second.old != first.new and changes(second):
                 yield Encounter(LOST_UPDATE, (first, wrote, second))
-        elif first.reads and second.writes:
+        elif first.reads and second.writes and not second.atomic:
             yield Encounter(LOST_UPDATE, (first, wrote, second))
         elif first.reads and second.reads:
             yield Encounter(CHANGED, (first, wrote, second))

@@ -36,6 +36,8 @@ _LOOKING = "{word}: written by one thread, and looked at by another that waits, 
 #: Addresses below are no memory's.
 _LEAST_ADDRESS = 1 << 16
 _MOST_CALLS = 8
+#: Bytes within which words of a thing lie that threads wait at.
+_AT_ONE = 48
 #: Of a semaphore's word, what counts; those who wait are counted above.
 _COUNT = 0xFFFFFFFF
 #: Shared reads that a thread made last, of which one may have decided that it waits; of these the last, and
@@ -99,20 +101,21 @@ class Moment:
 
 def last_moments(
     recording: Recording, accesses: list[Access], waits: Sequence[Waiting], name: Callable[[int], str],
-    own: Callable[[int], bool],
+    own: Callable[[int], bool], passed: Sequence[list[Access]] = (),
 ) -> Iterator[Moment]:  # fmt: skip
     """What there is to say of how the recording ended. waits: in a deadlock, what each thread waits for.
-    name: of the function at a place; own: whether that is of the program's own code. Raises FormatError,
-    Divergence."""
+    name: of the function at a place; own: whether that is of the program's own code. passed: accesses of
+    runs that did not fail. Raises FormatError, Divergence."""
     end = recording.manifest.end
     if end is None or not recording.manifest.linux:
         return
     if end.reason == "deadlock":
         looks = [a for a in accesses if a.reads and not a.caller and own(a.pc)]
-        yield from _held(waits, accesses)
+        ends = _Ends([accesses, *passed])
+        yield from _held(waits, accesses, ends)
         # Who waits for somebody in particular does not wait until something is another.
         waits = tuple(one for one in waits if one.owner is None)
-        yield from _taken(waits, accesses)
+        yield from _taken(waits, accesses, ends)
         yield from _passed_over(waits, accesses, looks, name)
         yield from _missed(waits, accesses, looks)
         yield from _looking(waits, accesses, looks)
@@ -120,7 +123,22 @@ def last_moments(
         yield from _gone(recording, accesses)
 
 
-def _held(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]:
+class _Ends:
+    """Who may end a wait: who uses what it is at, in any of some runs."""
+
+    def __init__(self, runs: Sequence[list[Access]]) -> None:
+        self._runs = runs
+
+    def may(self, who: int, waiting: Waiting | None) -> bool:
+        """Whether a thread may do what another one waits for."""
+        address = None if waiting is None else waiting.address
+        if address is None:
+            return False
+        made = (one for run in self._runs for one in run if one.who == who)
+        return any(abs(one.address - address) < _AT_ONE for one in made)
+
+
+def _held(waits: Sequence[Waiting], accesses: list[Access], ends: _Ends) -> Iterator[Moment]:
     """Mutexes of the deadlock: who took them, and who waits for them. Those of a circle of threads first, and
     together: none of them alone would be a deadlock."""
     ring, by_thread = cycle(waits), {one.tid: one for one in waits}
@@ -134,19 +152,20 @@ def _held(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]:
         if not mutex or not isinstance(mutex[0], Held):
             continue
         address = mutex[0].access.address
-        kept = _kept_while(by_thread.get(one.owner or 0), accesses) if address not in told else None
-        if kept is not None:
+        owner = by_thread.get(one.owner or 0)
+        kept = _kept_while(owner, accesses) if address not in told and ends.may(one.tid, owner) else None
+        if kept is not None and owner is not None:
             told.add(address)
-            waited = by_thread[one.owner or 0].address
+            waited = owner.address
             yield Moment(address, _KEPT, (mutex[0], kept, *mutex[1:]), says=Says.MOST, waited=waited)
         else:
             yield Moment(address, "the mutex {word}: taken, and waited for", tuple(mutex))
 
 
-def _taken(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]:
+def _taken(waits: Sequence[Waiting], accesses: list[Access], ends: _Ends) -> Iterator[Moment]:
     """Semaphores, or what is like one, that a thread waits at, and that another one has counted down last,
     which waits for ever at something else. waits: for nobody in particular."""
-    at = {one.tid: one.address for one in waits}
+    at = {one.tid: one for one in waits}
     for one in waits:
         if one.address is None:
             continue
@@ -155,13 +174,13 @@ def _taken(waits: Sequence[Waiting], accesses: list[Access]) -> Iterator[Moment]
         last = changed[-1] if changed else None
         if last is None or (last.old & _COUNT) - (last.new & _COUNT) != 1 or last.who == one.tid:
             continue
-        elsewhere = at.get(last.who)
+        taker = at.get(last.who)
         tried = next((a for a in reversed(here) if a.who == one.tid and a.at > last.at), None)
-        if elsewhere is not None and elsewhere != one.address and tried is not None:
-            kept = _kept_while(next(it for it in waits if it.tid == last.who), accesses)
-            steps: list[Access | Note | Held] = [Held(last, True), Held(tried, False)]
-            steps[1:1] = [kept] if kept is not None else []
-            yield Moment(one.address, _TAKEN, tuple(steps), says=Says.MORE, waited=elsewhere)
+        kept = _kept_while(taker, accesses) if ends.may(one.tid, taker) else None
+        if taker is None or taker.address == one.address or kept is None or tried is None:
+            continue
+        steps = (Held(last, True), kept, Held(tried, False))
+        yield Moment(one.address, _TAKEN, steps, says=Says.MORE, waited=taker.address)
 
 
 def _kept_while(owner: Waiting | None, accesses: list[Access]) -> Note | None:

@@ -153,7 +153,10 @@ def suspicions(
     names, code = Names(program, recording.manifest), CodeNames(program)
     accesses, _ = ordered_accesses(path, np.unique(np.concatenate(words)), code)
     told, died_of = _unusual(recording, accesses, passed, names, code)
-    moments = last_moments(recording, accesses, waits, program.symbols.name, lambda pc: code.kind(pc) == OWN)
+    moments = last_moments(
+        recording, accesses, waits, program.symbols.name, lambda pc: code.kind(pc) == OWN,
+        [run.accesses for run in passed],
+    )  # fmt: skip
     decided = [(one.of_libraries, _decided(one, accesses)) for one in decisive if one.title]
     first, told = in_order([(one, _moment(one, names)) for one in moments], decided, told, died_of)
     if not (first or told):

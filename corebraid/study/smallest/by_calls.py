@@ -142,8 +142,10 @@ def _by_calls_alone(
     if not theirs or not any(mine):
         return None
     thing = next((what for one in reversed(mine) if (what := met(one, theirs)) is not None), None)
-    if early is None and thing is not None:
-        early = _last_use(recording, teller, then.who, late, thing)
+    if thing is not None and (early is None or not _changes(thing, early, between)):
+        # One of two that meet at it has changed it.
+        changes = not _changes(thing, between)
+        early = _last_use(recording, teller, then.who, late, thing, changes=changes) or early
     told = [one for one in (early, between, then) if one is not None]
     title = _BEFORE if early is None else _WHAT_FOLLOWS if then.call is None else _TWO_OF_ONE
     accesses = tuple(one.access for one in told if one.call is None and one.access is not None)
@@ -152,13 +154,23 @@ def _by_calls_alone(
     return Decisive(accesses, None, said, about + title, _places(*told))
 
 
-def _last_use(recording: Recording, teller: Teller, who: int, place: Place, thing: str) -> _Step | None:
-    """The last call of a thread before a place of its core that uses a thing of the kernel's."""
+def _changes(thing: str, *steps: _Step) -> bool:
+    """Whether a call among them changes a thing of the kernel's."""
+    used = (use for one in steps if one.call is not None for use in one.call.uses)
+    return any(use.changes for use in used if use.what == thing)
+
+
+def _last_use(
+    recording: Recording, teller: Teller, who: int, place: Place, thing: str, *, changes: bool
+) -> _Step | None:
+    """The last call of a thread before a place of its core that uses a thing of the kernel's.
+    changes: that changes it."""
     made = MadeCalls(recording, teller.program).before(*place)
     made = [one for one in made if teller.runs(who, *one)][-_MOST_CALLS:]
     standing = standing_at(recording, teller.program, made)
     calls = (standing[one] for one in reversed(made) if one in standing)
-    return next((_Step(who, one, None) for one in calls if thing in (use.what for use in one.uses)), None)
+    wanted = (one for one in calls if any(it.what == thing and it.changes >= changes for it in one.uses))
+    return next((_Step(who, one, None) for one in wanted), None)
 
 
 def _places(*steps: _Step) -> tuple[int, ...]:

@@ -104,7 +104,9 @@ def _told(
         said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
     about = ", ".join(teller.word(one) for one in (there, other) if one is not None)
     looked = any(_LOOKS in (teller.program.symbols.name(one.pc) or "") for one in steps)
-    return Decisive(steps, there, tuple(said), f"{about}: {title}", looked=looked)
+    code = CodeNames(teller.program)
+    foreign = all(code.kind(one.pc) != OWN for one in steps if one.overlaps(there))
+    return Decisive(steps, there, tuple(said), f"{about}: {title}", looked=looked, foreign=foreign)
 
 
 def _died_of(recording: Recording, made: Sequence[Access]) -> frozenset[int]:

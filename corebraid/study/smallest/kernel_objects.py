@@ -106,6 +106,9 @@ def _each(name: str, arguments: Sequence[int], read: Read, result: int | None) -
         yield Use(_descriptor(result), True)
     if name in ("poll", "ppoll"):
         yield from (Use(_descriptor(one), False) for one in _polled(arguments[0], arguments[1], read))
+    if name in ("pipe", "pipe2", "socketpair"):
+        # Which ones it makes is written to memory.
+        yield Use("which descriptors are free", True)
     for directory, place in _NAMED.get(name, ()):
         yield from _of_file(name, arguments, directory, _text(arguments[place], read))
     if name in ("chdir", "fchdir", "getcwd"):
@@ -119,6 +122,9 @@ def _each(name: str, arguments: Sequence[int], read: Read, result: int | None) -
 
 
 def _of_file(name: str, arguments: Sequence[int], directory: int, file: str | None) -> Iterator[Use]:
+    if file == "" and directory >= 0 and arguments[directory] & _INT != _AT_FDCWD:
+        # AT_EMPTY_PATH: what the descriptor itself is of.
+        yield Use(_descriptor(arguments[directory]), name not in _LOOK_AT_FILE)
     if not file:
         return
     flags = arguments[_OPENS[name]] if name in _OPENS else 0

@@ -14,11 +14,12 @@ from corebraid.names.program import GuestProgram
 from corebraid.study.causes.code_names import CodeNames
 from corebraid.study.causes.novelty import OWN
 from corebraid.study.smallest.calls import MadeCalls, Place
-from corebraid.study.smallest.kernel_objects import MAKES_DESCRIPTOR, Use, uses
+from corebraid.study.smallest.kernel_objects import MAKES_DESCRIPTOR, Read, Use, uses
 from corebraid.study.stack_names import Called
 from corebraid.study.stacks import CoreMemory, program_names, stack_of
 from isa.decoder import decoder_of
 from isa.registry import linux_abi_of
+from recorder.files.final_memory import FinalMemory
 from recorder.files.reader import Recording
 from recorder.replay.pause import CoreState, states_at
 
@@ -74,10 +75,20 @@ class _Looking:
         if calls:
             name = self._abi.calls.get(state.registers[self._abi.number] & 0xFFFFFFFF, "that is unknown")
             arguments = tuple(state.registers[register] for register in self._abi.arguments)
-            used = uses(name, arguments, of_core.read, self._result(name, state))
+            used = uses(name, arguments, self._reading(of_core), self._result(name, state))
             self.found[state.core, state.count] = Standing(name, pc, where, used, arguments)
         elif pc:
             self.found[state.core, state.count] = Standing("", pc, where)
+
+    def _reading(self, memory: CoreMemory) -> Read:
+        """Reads what a core has of memory; what it never had, as a name that the kernel alone has read, as it
+        was in the end."""
+
+        def read(address: int, size: int) -> bytes | None:
+            found = memory.read(address, size)
+            return found if found is None or any(found) else self._final.read(address, size) or found
+
+        return read
 
     def _called_from(self, state: CoreState, memory: CoreMemory) -> tuple[int, str]:
         """The innermost frame of own code, (0, '') if there is none."""
@@ -94,6 +105,10 @@ class _Looking:
 
     def _result(self, name: str, state: CoreState) -> int | None:
         return self._made.result(state.core, state.count) if name in MAKES_DESCRIPTOR else None
+
+    @cached_property
+    def _final(self) -> FinalMemory:
+        return FinalMemory(self._recording)
 
     @cached_property
     def _made(self) -> MadeCalls:

@@ -7,6 +7,7 @@ from corebraid.study.causes.last_moments import (
     Held,
     Note,
     Says,
+    _Ends,
     _held,
     _looking,
     _missed,
@@ -50,7 +51,7 @@ def test_the_mutexes_of_a_circle_come_first_and_are_certain() -> None:
         Waiting(2, "", Awaited.MUTEX, first, owner=1),
         Waiting(1, "", Awaited.MUTEX, second, owner=2),
     ]
-    circle, other = _held(waits, made)
+    circle, other = _held(waits, made, _Ends([made]))
     assert circle.certain
     assert (circle.address, circle.others) == (second, (first,))
     assert [(step.access.at, step.took) for step in circle.steps if isinstance(step, Held)] == [
@@ -60,18 +61,18 @@ def test_the_mutexes_of_a_circle_come_first_and_are_certain() -> None:
     assert [(step.access.at, step.took) for step in other.steps if isinstance(step, Held)] == [
         (0, True), (2, False),
     ]  # fmt: skip
-    assert not any(one.certain for one in _held(waits[:2], made))
+    assert not any(one.certain for one in _held(waits[:2], made, _Ends([made])))
 
 
 def test_a_circle_of_one_and_one_with_a_thread_that_is_to_end() -> None:
     lock = 0x1000
     made = [Access(0, 1, 0, 5, 0x40, lock, 4, RMW, 0, 1), Access(1, 1, 0, 9, 0x44, lock, 4, RMW, 1, 2)]
-    (itself,) = _held([Waiting(1, "", Awaited.MUTEX, lock, owner=1)], made)
+    (itself,) = _held([Waiting(1, "", Awaited.MUTEX, lock, owner=1)], made, _Ends([made]))
     assert itself.certain
     assert itself.title == "the mutex {word}: taken, and waited for by the thread that has it"
     made = [*made[:1], Access(1, 2, 1, 6, 0x50, lock, 4, RMW, 1, 2)]
     waits = [Waiting(1, "", Awaited.THREAD, owner=2), Waiting(2, "", Awaited.MUTEX, lock, owner=1)]
-    (circle,) = _held(waits, made)
+    (circle,) = _held(waits, made, _Ends([made]))
     assert (circle.address, circle.others) == (lock, ())
     (note,) = (step for step in circle.steps if isinstance(step, Note))
     assert note.text(hex, lambda who: f"thread {who}") == "thread 1 waits for thread 2 to end, after 0x40"
@@ -87,7 +88,10 @@ def test_a_mutex_that_is_kept_while_its_owner_waits_for_what_others_do() -> None
         Access(3, 3, 2, 6, 0x50, lock, 4, RMW, 2, 2),
     ]
     wants = [Waiting(who, "", Awaited.MUTEX, lock, owner=1) for who in (2, 3)]
-    kept, other = _held([Waiting(1, "", Awaited.CONDITION, changed), *wants], made)
+    # In another run thread 2 does what ends the wait.
+    signals = [Access(0, 2, 1, 60, 0x70, changed + 0x24, 4, READ, 0, 0, 0x99)]
+    ends = _Ends([made, signals])
+    kept, other = _held([Waiting(1, "", Awaited.CONDITION, changed), *wants], made, ends)
     assert (kept.says, kept.certain, kept.address) == (Says.MOST, False, lock)
     took, waits, wanted = kept.steps
     assert isinstance(took, Held)
@@ -95,11 +99,13 @@ def test_a_mutex_that_is_kept_while_its_owner_waits_for_what_others_do() -> None
     assert (took.access.at, wanted.access.at) == (0, 2)
     assert isinstance(waits, Note)
     assert waits.text(hex, str) == "1 has it, and waits for something else, after 0x90"
+    others = _held([Waiting(1, "", Awaited.CONDITION, changed), *wants], made, _Ends([made]))
+    assert [one.says for one in others] == [Says.LITTLE, Says.LITTLE]
     # Once for each mutex; and not where it waits for somebody in particular, or not at all.
     assert other.says is Says.LITTLE
     somebody = [Waiting(1, "", Awaited.THREAD, owner=4), Waiting(1, "", Awaited.MUTEX, changed, owner=4)]
     for waiting in ([somebody[0]], [somebody[1]], []):
-        found = [one for one in _held([*waiting, *wants], made) if one.address == lock]
+        found = [one for one in _held([*waiting, *wants], made, ends) if one.address == lock]
         assert [one.says for one in found] == [Says.LITTLE, Says.LITTLE]
 
 
@@ -112,16 +118,19 @@ def test_a_semaphore_that_one_has_taken_who_waits_for_another() -> None:
         Access(2, 2, 1, 6, 0x40, first, 8, RMW, 0, waiter, 0xA0),
     ]
     waits = [Waiting(1, "", Awaited.FUTEX, second), Waiting(2, "", Awaited.FUTEX, first)]
-    (moment,) = _taken(waits, made)
+    # Thread 2 gives back the second one in another run.
+    ends = _Ends([made, [Access(0, 2, 1, 60, 0x70, second, 8, RMW, 0, 1, 0x99)]])
+    assert not list(_taken(waits, made, _Ends([made])))
+    (moment,) = _taken(waits, made, ends)
     assert (moment.address, moment.waited, moment.says) == (first, second, Says.MORE)
     assert [step.access.at for step in moment.steps if isinstance(step, Held)] == [0, 2]
     (note,) = (step for step in moment.steps if isinstance(step, Note))
     assert note.text(hex, str) == "1 has it, and waits for something else, after 0x98"
     # Somebody has given it back, or who took it waits at it too, or does not wait.
     posted = Access(3, 3, 2, 1, 0x60, first, 8, RMW, waiter, waiter + 1, 0xB0)
-    assert not list(_taken(waits, [*made, posted]))
-    assert not list(_taken([Waiting(1, "", Awaited.FUTEX, first), waits[1]], made))
-    assert not list(_taken(waits[1:], made))
+    assert not list(_taken(waits, [*made, posted], ends))
+    assert not list(_taken([Waiting(1, "", Awaited.FUTEX, first), waits[1]], made, ends))
+    assert not list(_taken(waits[1:], made, ends))
 
 
 FUNCTIONS = {1: "libc.so.6!pthread_cond_wait+0x1", 2: "libc.so.6!pthread_cond_signal+0x9", 3: "main"}

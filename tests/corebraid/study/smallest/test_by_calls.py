@@ -70,6 +70,38 @@ static void *work(void *name) {
     return 0;
 }
 """
+#: One makes files that everybody may write to, for which it takes the mask away; names that nobody but the
+#: kernel reads.
+MASK = """
+static void prepare(void) { umask(077); }
+static void *work(void *name) {
+    struct stat got;
+    if (*(char *)name == 'a') {
+        mode_t old = umask(0);
+        close(open("/tmp/shared", O_CREAT | O_RDWR, 0666));
+        umask(old);
+        return 0;
+    }
+    int own = open("/tmp/private", O_CREAT | O_RDWR, 0666);
+    if (fstat(own, &got) || got.st_mode & 077) __atomic_store_n(&wrong, 1, 5);
+    return 0;
+}
+"""
+#: One replaces a file that the other one opens, in two steps.
+REPLACED = """
+static void prepare(void) {
+    close(open("/tmp/settings", O_CREAT | O_RDWR, 0600));
+    close(open("/tmp/new", O_CREAT | O_RDWR, 0600));
+}
+static void *work(void *name) {
+    if (*(char *)name == 'a') {
+        unlink("/tmp/settings");
+        rename("/tmp/new", "/tmp/settings");
+    } else if (open("/tmp/settings", O_RDONLY) < 0)
+        __atomic_store_n(&wrong, 1, 5);
+    return 0;
+}
+"""
 #: Each ignores SIGPIPE while it writes to who has gone.
 SIGNAL = """
 static int ends[2];
@@ -125,6 +157,8 @@ def hunted(tmp_path: Path, source: str, runs: int = 300) -> corebraid.Hunted:
     [
         (OFFSET, "descriptor 3", ("lseek", "", "read")),
         (DIRECTORY, "the current directory", ("chdir", "chdir", "openat")),
+        (MASK, "the mask of new files' modes", ("umask", "openat", "umask")),
+        (REPLACED, "the file /tmp/settings", ("unlink", "openat", "rename")),
         (SIGNAL, "what is done on SIGPIPE", ("rt_sigaction", "rt_sigaction", "write")),
     ],
 )

@@ -44,6 +44,10 @@ def used(name: str, *arguments: int, result: int | None = None) -> set[tuple[str
         (("chdir", 0x200), {("the file /data", False), ("the current directory", True)}),
         (("openat", CURRENT, 0x100), {("the file notes", False), ("the current directory", False)}),
         (("openat", 4, 0x100, 0o101), {("the file notes", True), (MASK, False)}),
+        # What the descriptor itself is of.
+        (("newfstatat", 5, 0x400), {("descriptor 5", False)}),
+        (("newfstatat", CURRENT, 0x400), set()),
+        (("pipe2", 0x400), {("which descriptors are free", True)}),
         (("mkdir", 0x200), {("the file /data", True), (MASK, False)}),
         (("openat", CURRENT, 0x200, 0o1000), {("the file /data", True)}),
         (("open", 0x200, 0o2), {("the file /data", True)}),
