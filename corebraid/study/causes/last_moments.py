@@ -10,6 +10,7 @@ from itertools import takewhile
 from corebraid.base.memory import PAGE_BYTES
 from corebraid.base.rows.record import INPUT, INPUT_CALL
 from corebraid.names.threads import thread_at
+from corebraid.study.causes.waited_words import waited_words
 from corebraid.study.ended import end_place
 from corebraid.study.shared_rows import WORD, Access
 from emu.linux.tasks.waiting import Awaited, Waiting, cycle
@@ -36,8 +37,6 @@ _LOOKING = "{word}: written by one thread, and looked at by another that waits, 
 #: Addresses below are no memory's.
 _LEAST_ADDRESS = 1 << 16
 _MOST_CALLS = 8
-#: Bytes within which words of a thing lie that threads wait at.
-_AT_ONE = 48
 #: Of a semaphore's word, what counts; those who wait are counted above.
 _COUNT = 0xFFFFFFFF
 #: Shared reads that a thread made last, of which one may have decided that it waits; of these the last, and
@@ -124,18 +123,19 @@ def last_moments(
 
 
 class _Ends:
-    """Who may end a wait: who uses what it is at, in any of some runs."""
+    """Who may end a wait: who uses what it is at, in any of some runs, of which the first one is that in
+    which threads wait."""
 
     def __init__(self, runs: Sequence[list[Access]]) -> None:
         self._runs = runs
 
     def may(self, who: int, waiting: Waiting | None) -> bool:
         """Whether a thread may do what another one waits for."""
-        address = None if waiting is None else waiting.address
-        if address is None:
+        if waiting is None or waiting.address is None:
             return False
-        made = (one for run in self._runs for one in run if one.who == who)
-        return any(abs(one.address - address) < _AT_ONE for one in made)
+        waits = [one for one in self._runs[0] if one.who == waiting.tid]
+        words = waited_words(waits, waiting.address)
+        return any(one.who == who and one.word in words for run in self._runs for one in run)
 
 
 def _held(waits: Sequence[Waiting], accesses: list[Access], ends: _Ends) -> Iterator[Moment]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice, takewhile
+from itertools import islice
 
 from corebraid.study.causes.decisive import Decisive
+from corebraid.study.causes.waited_words import waited_words
 from corebraid.study.course import Course
-from corebraid.study.shared_rows import WORD, Access
+from corebraid.study.shared_rows import Access
 from corebraid.study.smallest.calls import MadeCalls
 from corebraid.study.smallest.kernel_objects import met
 from corebraid.study.smallest.standing import Standing, standing_at
@@ -15,8 +16,6 @@ from corebraid.study.smallest.telling import Teller
 from recorder.files.reader import Recording
 
 _TOO_LATE = "a wait with a timeout is over before another thread does what ends it"
-#: Bytes around the word that a thread sleeps at that belong to the same thing, as a condition variable.
-_AROUND = 48
 #: Of what others do afterwards, calls that are looked at.
 _MOST_CALLS = 64
 
@@ -67,16 +66,9 @@ def _timeout(
 def _ends(teller: Teller, who: int, call: Standing, last: int, goes_on: int) -> Access | None:
     """The first access of another thread, after the timeout, to what a thread has waited at. last, goes_on:
     stays, as above."""
-    before, after = teller.made_up_to(last), teller.made_from(goes_on)
-    mine = [one for one in before if one.who == who]
-    waiting = list(takewhile(lambda one: one.caller == mine[-1].caller != 0, reversed(mine)))
-    # A mutex that it gave back has a word that other calls of the thread change, and its owner behind that.
-    locks = {one.word for one in mine[: len(mine) - len(waiting)] if one.atomic}
-    locks |= {word + WORD for word in locks}
-    address = call.arguments[0]
-    words = {one.word for one in waiting if abs(one.word - address) <= _AROUND} - locks
-    # A semaphore's, or a bare futex's, is changed by other calls, too.
-    words |= {address & -WORD}
+    mine = [one for one in teller.made_up_to(last) if one.who == who]
+    words = waited_words(mine, call.arguments[0])
+    after = teller.made_from(goes_on)
     return next((one for one in after if one.who != who and one.word in words), None)
 
 

@@ -80,16 +80,17 @@ def test_a_circle_of_one_and_one_with_a_thread_that_is_to_end() -> None:
 
 def test_a_mutex_that_is_kept_while_its_owner_waits_for_what_others_do() -> None:
     """Thread 1 waits at a condition variable; 2 and 3 want the mutex that it has kept."""
-    lock, changed = 0x1000, 0x2000
+    lock, changed = 0x1000, 0x2028
     made = [
         Access(0, 1, 0, 5, 0x40, lock, 4, RMW, 0, 1),
-        Access(1, 1, 0, 7, 0x48, changed, 4, RMW, 0, 2, 0x90),
+        Access(1, 1, 0, 7, 0x48, changed - 4, 4, RMW, 0, 8, 0x90),
+        Access(1, 1, 0, 8, 0x4C, changed, 4, READ, 0, 0, 0x90),
         Access(2, 2, 1, 6, 0x50, lock, 4, RMW, 1, 2),
         Access(3, 3, 2, 6, 0x50, lock, 4, RMW, 2, 2),
     ]
     wants = [Waiting(who, "", Awaited.MUTEX, lock, owner=1) for who in (2, 3)]
     # In another run thread 2 does what ends the wait.
-    signals = [Access(0, 2, 1, 60, 0x70, changed + 0x24, 4, READ, 0, 0, 0x99)]
+    signals = [Access(0, 2, 1, 60, 0x70, changed - 4, 4, READ, 0, 0, 0x99)]
     ends = _Ends([made, signals])
     kept, other = _held([Waiting(1, "", Awaited.CONDITION, changed), *wants], made, ends)
     assert (kept.says, kept.certain, kept.address) == (Says.MOST, False, lock)
