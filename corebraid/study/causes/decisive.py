@@ -41,7 +41,7 @@ AnyHint = TypeVar("AnyHint", bound=Hint)
 class Decisive:
     """A preemption without which the run does not fail so. accesses: of the thread before it and after it,
     and of another in between, as far as there are any; in the reduced recording. word: the one in between;
-    None where all are system calls. steps: the same in words. title: what they are, of a word with its name,
+    None where a system call is. steps: the same in words. title: what they are, of a word with its name,
     where that they decide was tried. pcs: where system calls were made that are steps, too. looked: the
     program asks a library how the word stands, as `sem_getvalue` says. foreign: all accesses to the word are
     made by libraries, for whomever."""

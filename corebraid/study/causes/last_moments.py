@@ -87,7 +87,8 @@ class Says(IntEnum):
 @dataclass(frozen=True)
 class Moment:
     """title: with {word} for the names of `address` and `others`. certain: it alone is why the run ended
-    so. says: how much. waited: a thread waits there, of which what decides may say more."""
+    so. says: how much. waited: words at
+    which a thread waits, of which what decides may say more."""
 
     address: int
     title: str
@@ -95,7 +96,7 @@ class Moment:
     certain: bool = False
     others: tuple[int, ...] = ()
     says: Says = Says.LITTLE
-    waited: int | None = None
+    waited: frozenset[int] = frozenset()
 
 
 def last_moments(
@@ -131,11 +132,15 @@ class _Ends:
 
     def may(self, who: int, waiting: Waiting | None) -> bool:
         """Whether a thread may do what another one waits for."""
-        if waiting is None or waiting.address is None:
-            return False
-        waits = [one for one in self._runs[0] if one.who == waiting.tid]
-        words = waited_words(waits, waiting.address)
+        words = self.words(waiting)
         return any(one.who == who and one.word in words for run in self._runs for one in run)
+
+    def words(self, waiting: Waiting | None) -> frozenset[int]:
+        """Addresses of the words of what a thread waits for."""
+        if waiting is None or waiting.address is None:
+            return frozenset()
+        made = [one for one in self._runs[0] if one.who == waiting.tid]
+        return frozenset(waited_words(made, waiting.address))
 
 
 def _held(waits: Sequence[Waiting], accesses: list[Access], ends: _Ends) -> Iterator[Moment]:
@@ -154,9 +159,9 @@ def _held(waits: Sequence[Waiting], accesses: list[Access], ends: _Ends) -> Iter
         address = mutex[0].access.address
         owner = by_thread.get(one.owner or 0)
         kept = _kept_while(owner, accesses) if address not in told and ends.may(one.tid, owner) else None
-        if kept is not None and owner is not None:
+        if kept is not None:
             told.add(address)
-            waited = owner.address
+            waited = ends.words(owner)
             yield Moment(address, _KEPT, (mutex[0], kept, *mutex[1:]), says=Says.MOST, waited=waited)
         else:
             yield Moment(address, "the mutex {word}: taken, and waited for", tuple(mutex))
@@ -180,7 +185,7 @@ def _taken(waits: Sequence[Waiting], accesses: list[Access], ends: _Ends) -> Ite
         if taker is None or taker.address == one.address or kept is None or tried is None:
             continue
         steps = (Held(last, True), kept, Held(tried, False))
-        yield Moment(one.address, _TAKEN, steps, says=Says.MORE, waited=taker.address)
+        yield Moment(one.address, _TAKEN, steps, says=Says.MORE, waited=ends.words(taker))
 
 
 def _kept_while(owner: Waiting | None, accesses: list[Access]) -> Note | None:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 #: What is told at most.
 _MOST_TOLD = 4
-#: Bytes between words of one thing that threads wait at, at most.
-_AT_ONE = 48
 #: What scores less is not worth telling beside something better, where there is no run to compare with.
 _LEAST = 45.0
 
@@ -213,8 +211,7 @@ def in_order(
 
 def _said(one: Moment, decided: Sequence[tuple[bool, Suspicion]]) -> bool:
     """Whether something that decides is about what a thread waits at in this moment."""
-    addresses = [told.address for _, told in decided if told.address is not None]
-    return one.waited is not None and any(abs(it - one.waited) <= _AT_ONE for it in addresses)
+    return any(told.address in one.waited for _, told in decided if told.address is not None)
 
 
 def _pointer(read: Access, accesses: Sequence[Access], passed: Sequence[Passed], names: Names) -> Suspicion:

@@ -96,7 +96,8 @@ def _told(
         made_there = Borders(early, between, late or _following(teller, window.late.who, places[2]))
         return by_calls(recording, teller, window, places, made_there)
     calls = LockCalls(teller.program, data_decides=not cycle(named_waits(recording, teller.program)))
-    steps, there, title, other = deciding(early, pair, made, calls, _died_of(recording, made))
+    decided = deciding(early, pair, made, calls, _died_of(recording, made), crossed=fails)
+    steps, there, title, other = decided
     callers = _callers(recording, teller, steps)
     said = [teller.access(one, named=True) + called for one, called in zip(steps, callers, strict=True)]
     if not fails:
@@ -174,21 +175,24 @@ def deciding(
     made: Sequence[Access],
     calls: LockCalls | None = None,
     died_of: frozenset[int] = frozenset(),
+    *,
+    crossed: bool = True,
 ) -> Decided:
     """early: accesses of the instruction that must come before; pair: at the other two borders; made: all
     that are looked at, in order. calls: how it is known what calls do with locks. died_of: addresses of
-    words that come first."""
+    words that come first. crossed: a second word is looked for."""
     (there, here), told, kind = _under_lock(*pair, made, calls or LockCalls(), died_of)
     begun = next((one for one in early if _counts(one, there, here, made)), None)
     # What a thread would have done before is told behind that.
     first, then = sorted((there, here), key=made.index)
-    crossed = None if is_lock(there, here) else crossing(first, then, made, died_of)
-    if crossed is not None and crossed[0].word in died_of and there.word not in died_of:
+    looks = crossed and not is_lock(there, here)
+    second = crossing(first, then, made, died_of) if looks else None
+    if second is not None and second[0].word in died_of and there.word not in died_of:
         told, kind = (there, here), None
-    crossed = crossed if kind is None else None
-    steps = {*pair, *told, *(() if begun is None else (begun,)), *(crossed or ())}
-    title = title_of(there, here, kind) if crossed is None else _CROSSED
-    other = None if crossed is None else crossed[0]
+    second = second if kind is None else None
+    steps = {*pair, *told, *(() if begun is None else (begun,)), *(second or ())}
+    title = title_of(there, here, kind) if second is None else _CROSSED
+    other = None if second is None else second[0]
     return Decided(tuple(sorted(steps, key=made.index)), there, title, other)
 
 

@@ -136,9 +136,13 @@ class AddressSpace:
             raise Errno(errno.ENOMEM)
         gone = self.mappings.remove(start, start + size)
         for mapping in gone:
-            self.taken(mapping.start, mapping.end)
             self._write_back(mapping)
-            self._drop(mapping.start, mapping.end)
+            self._take(mapping.start, mapping.end)
+
+    def _take(self, start: int, end: int) -> None:
+        """The guest takes the pages away."""
+        self.taken(start, end)
+        self._drop(start, end)
 
     def _drop(self, start: int, end: int) -> None:
         """The pages are no longer present."""
@@ -196,16 +200,13 @@ class AddressSpace:
         """Forget what the pages hold (MADV_DONTNEED): they come back as zeros, or from their file."""
         for mapping in self.mappings.overlapping(start, end):
             if not mapping.shared:
-                piece = mapping.part(max(start, mapping.start), min(end, mapping.end))
-                self.taken(piece.start, piece.end)
-                self._drop(piece.start, piece.end)
+                self._take(max(start, mapping.start), min(end, mapping.end))
 
     def clear(self, start: int, end: int) -> None:
         """What backs the shared pages becomes zeros (MADV_REMOVE)."""
         for mapping in self.mappings.overlapping(start, end):
             piece = mapping.part(max(start, mapping.start), min(end, mapping.end))
-            self.taken(piece.start, piece.end)
-            self._drop(piece.start, piece.end)
+            self._take(piece.start, piece.end)
             if piece.file is not None:
                 self.write_back()
                 piece.file.write_back(piece.offset, bytes(piece.end - piece.start))

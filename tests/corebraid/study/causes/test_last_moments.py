@@ -123,7 +123,7 @@ def test_a_semaphore_that_one_has_taken_who_waits_for_another() -> None:
     ends = _Ends([made, [Access(0, 2, 1, 60, 0x70, second, 8, RMW, 0, 1, 0x99)]])
     assert not list(_taken(waits, made, _Ends([made])))
     (moment,) = _taken(waits, made, ends)
-    assert (moment.address, moment.waited, moment.says) == (first, second, Says.MORE)
+    assert (moment.address, moment.waited, moment.says) == (first, {second}, Says.MORE)
     assert [step.access.at for step in moment.steps if isinstance(step, Held)] == [0, 2]
     (note,) = (step for step in moment.steps if isinstance(step, Note))
     assert note.text(hex, str) == "1 has it, and waits for something else, after 0x98"

@@ -86,6 +86,13 @@ def test_two_words(text: str, between: int, late: int, places: list[int], word: 
     assert told(text, between, late) == (places, word, title)
 
 
+def test_of_a_run_that_passes_no_second_word_is_told() -> None:
+    made = accesses("1Rx0 2Ry0 1Wy0-5 2Wx0-5")
+    found = deciding([], (made[1], made[2]), made, crossed=False)
+    assert [one.at for one in found.steps] == [1, 2]
+    assert found.other is None
+
+
 def test_words_that_the_run_died_of_come_first() -> None:
     # Looked at before it was closed, and used after it was cleared.
     text = "1Rx0 2Wx0-1 2Wy9-0 1Ry0 1Rx1"
