@@ -82,6 +82,8 @@ def deliver(task: Signalled, interrupted: Interruption | None = None) -> Death |
     """
     signals = task.process.signals
     handled = False
+    if signals.fatal is not None:
+        return Death(signals.fatal.signal, False)
     while (info := _next(task)) is not None:
         action, bit = signals.action(info.signal), signal_set(info.signal)
         if action.handler == SIG_IGN or (action.handler == SIG_DFL and bit & HARMLESS):

@@ -18,6 +18,7 @@ from emu.linux.ground.limits import RLIMIT_SIGPENDING, Limits
 from emu.linux.ground.wait import Reason
 from emu.linux.signals.info import SigInfo, sent
 from emu.linux.signals.numbers import (
+    DUMPING,
     HARMLESS,
     LAST_SIGNAL,
     SI_USER,
@@ -57,6 +58,8 @@ class ProcessSignals:
         #: Signals that do nothing when they are delivered.
         self._idle = HARMLESS | STOPPING
         self.shared = PendingSignals()
+        #: The signal that has killed all tasks, whichever of them is the first to notice.
+        self.fatal: SigInfo | None = None
         #: Told whenever a signal has become pending.
         self.arrivals: list[Callable[[], None]] = []
         #: Tasks that a shared signal is assigned to; of a signal without any, nobody's mask lets it through.
@@ -109,10 +112,13 @@ class ProcessSignals:
             raise Errno(errno.EAGAIN)
         if not pending.add(info):
             return False
+        taker = target
         if target is None:
-            self._assign(signal)
+            taker = self._assign(signal)
         elif not bit & target.signals.blocked:
             target.end_wait(Reason.SIGNAL)
+        if taker is not None and self._kills(taker, signal):
+            self._kill_all(info)
         for arrived in self.arrivals:
             arrived()
         return True
@@ -134,7 +140,7 @@ class ProcessSignals:
     def deliverable(self, task: Receiver) -> bool:
         """One is pending that the task would take and that would do something, or the processor has one."""
         own = task.signals
-        if own.barred is not None:
+        if own.barred is not None or self.fatal is not None:
             return True
         effective = ~own.blocked & (~self._idle | own.real_blocked)
         if not (own.pending.mask | self.shared.mask) & effective:
@@ -232,18 +238,29 @@ class ProcessSignals:
                 mask &= ~signal_set(signal)
         return mask
 
-    def _assign(self, signal: int) -> None:
+    def _kills(self, taker: Receiver, signal: int) -> bool:
+        """Nobody catches the signal, no core is dumped, and the taker waits for no such one (sigwait)."""
+        spared = HARMLESS | STOPPING | DUMPING | taker.signals.blocked | taker.signals.real_blocked
+        return self._actions[signal].handler == SIG_DFL and not signal_set(signal) & spared
+
+    def _kill_all(self, info: SigInfo) -> None:
+        self.fatal = self.fatal or info
+        for task in self._in_order():
+            task.end_wait(Reason.SIGNAL)
+
+    def _assign(self, signal: int) -> Receiver | None:
         """Find a task for a signal of the process, one with nothing else to take before others; wake it."""
         bit, takers = signal_set(signal), self._takers.get(signal, [])
         willing = [task for task in self._in_order() if not task.signals.blocked & bit and task not in takers]
         if not willing:
-            return
+            return None
         chosen = next((task for task in willing if not self._busy(task)), willing[0])
         if bit & self._idle & ~chosen.signals.real_blocked:
             self._discard_shared(bit)
-            return
+            return None
         self._takers[signal] = [*takers, chosen]
         chosen.end_wait(Reason.SIGNAL)
+        return chosen
 
     def _busy(self, task: Receiver) -> bool:
         """It has a signal to take."""

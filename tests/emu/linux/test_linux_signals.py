@@ -251,6 +251,38 @@ def test_fatal_signals_kill_with_or_without_a_core():
         assert deliver(task) == Death(signal, core)
 
 
+@pytest.mark.parametrize("to_process", [False, True], ids=["to one task", "to the process"])
+@pytest.mark.parametrize("signal", [SIGTERM, SIGUSR1, SIGKILL])
+def test_what_kills_without_a_core_ends_every_task_at_once(signal, to_process):
+    # complete_signal: SIGKILL for all as soon as one would take it, so that nobody can ignore it any more.
+    process = make_process(3)
+    main, waiting, third = process.tasks.values()
+    block(third, SIGTERM, SIGUSR1)
+    wait(waiting)
+    post(main, signal, to_process=to_process)
+    assert waiting.state is State.RUNNABLE
+    process.signals.set_action(signal, Action(SIG_IGN))
+    assert [deliver(task) for task in (third, waiting, main)] == [Death(signal, False)] * 3
+
+
+@pytest.mark.parametrize("case", ["caught", "ignored", "blocked", "dumps core", "waited for"])
+def test_else_it_waits_for_who_takes_it(case):
+    process = make_process(2)
+    main, other = process.tasks.values()
+    if case == "caught":
+        catch(main, SIGTERM)
+    elif case == "ignored":
+        process.signals.set_action(SIGTERM, Action(SIG_IGN))
+    elif case in ("blocked", "waited for"):
+        block(main, SIGTERM)
+        block(other, SIGTERM)
+    if case == "waited for":
+        main.signals.real_blocked, main.signals.blocked = main.signals.blocked, 0
+    post(main, SIGABRT if case == "dumps core" else SIGTERM, to_process=True)
+    assert not process.signals.deliverable(other)
+    assert deliver(other) is None
+
+
 def test_kill_cannot_be_blocked():
     task = make_task()
     task.process.signals.set_blocked(task, (1 << 64) - 1)
