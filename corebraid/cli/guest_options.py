@@ -11,7 +11,7 @@ import click
 
 from corebraid.api.asked import MOST_LEARNT
 from corebraid.base.whole_input import read_input_file, read_stream
-from corebraid.cli.options import Integer, Whole, positive, seconds, size
+from corebraid.cli.options import Integer, Whole, seconds, size
 from corebraid.cli.wording import typed
 from recorder.files.evidence_names import DEFAULT_EVIDENCE, STREAMS, StreamOption
 
@@ -43,7 +43,7 @@ _OF_A_HUNT = click.option(
 )  # fmt: skip
 _CHOICES = (
     click.option(
-        "--store-buffer", type=positive, metavar="N",
+        "--store-buffer", type=Integer(), metavar="N",
         help="Stores that a core's store buffer holds, 1 to 64, with --model tso.  [default: 16]",
     ),
     click.option(

@@ -77,11 +77,12 @@ _CUT = ("limit", "time-limit")
 @dataclass
 class Ended:
     """How many runs are over. cut: of these, at their limit; buffered: with store buffers, for which nobody
-    has asked."""
+    has asked. alone: a program that never has two threads, whose runs differ by the seed alone."""
 
     runs: int = 0
     cut: int = 0
     buffered: int = 0
+    alone: bool = False
 
     def add(self, run: Run) -> None:
         """One more."""
@@ -90,7 +91,8 @@ class Ended:
         self.cut += end is not None and end.reason in _CUT
 
     def __add__(self, more: Ended) -> Ended:
-        return Ended(self.runs + more.runs, self.cut + more.cut, self.buffered + more.buffered)
+        both = (self.runs + more.runs, self.cut + more.cut, self.buffered + more.buffered)
+        return Ended(*both, self.alone or more.alone)
 
 
 def attempts(

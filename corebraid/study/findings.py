@@ -186,7 +186,8 @@ class Hunted:
     to. cut: runs that ended at their limit. hidden: paths that the host has, and the guest asked for and does
     not see. whole: instructions that read shared words and write them, and are not indivisible, were taken as
     one in all runs. in_order: threads store and load crosswise, and no load overtook a store. buffered: runs
-    in which cores had store buffers, for which nobody has asked."""
+    in which cores had store buffers, for which nobody has asked. alone: the program never had two threads:
+    its runs differ by the seed alone."""
 
     speed: Speed
     finding: Finding | None = None
@@ -196,6 +197,7 @@ class Hunted:
     whole: bool = False
     in_order: bool = False
     buffered: int = 0
+    alone: bool = False
 
     @property
     def printed(self) -> tuple[tuple[bool, bytes], ...]:
@@ -262,6 +264,7 @@ class Hunted:
         more |= {"taken_whole": True} if self.whole else {}
         more |= {"stores_in_order": True} if self.in_order else {}
         more |= {"runs_with_store_buffers": self.buffered} if self.buffered else {}
+        more |= {"one_thread": True} if self.alone else {}
         if self.finding is not None:
             return self.finding.facts(wording) | more
         speed = {"seconds": round(self.speed.seconds, 3), "runs_a_second": round(self.speed.rate, 1)}

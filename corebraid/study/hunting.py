@@ -176,7 +176,8 @@ def hunt_in(
     if can_fork(subject):
         with suppress(NothingToChooseError):
             return _hunt_forked(subject, tries(apart=True), conditions, place, jobs, progress)
-    return _hunt_whole(subject, tries(apart=False), conditions, place, jobs, progress)
+    run, done = _hunt_whole(subject, tries(apart=False), conditions, place, jobs, progress)
+    return run, replace(done, alone=can_fork(subject))
 
 
 def _hunt_forked(

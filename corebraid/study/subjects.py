@@ -223,7 +223,7 @@ def _with_model(options: RecordOptions, asked: Asked) -> RecordOptions:
             Phrase(Option("store_buffer"), " goes with ", Option("model", "tso")),
             remedy=Phrase("add ", Option("model", "tso")),
         )
-    buffered = asked.store_buffer or options.store_buffer
+    buffered = options.store_buffer if asked.store_buffer is None else asked.store_buffer
     return replace(options, model=asked.model, store_buffer=buffered)
 
 

@@ -104,7 +104,7 @@ def check_model(options: RecordOptions) -> None:
         raise UsageError("no such memory model", expected="sc or tso", found=options.model)
     if options.model == "tso" and options.store_buffer < 1:
         raise UsageError(
-            "a store buffer holds at least one store",
+            "a store buffer holds 1 to 64 stores",
             found=str(options.store_buffer),
             remedy=Phrase("use ", Option("model", "sc"), " for none"),
         )

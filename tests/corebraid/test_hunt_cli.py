@@ -107,12 +107,21 @@ def test_the_number_of_processes_does_not_matter(
     assert [entry.name for entry in tmp_path.iterdir()] == ["rec"]
 
 
+@pytest.mark.parametrize("program", ["/bin/true", "/bin/false"])
+def test_a_program_of_one_thread_is_said_to_be_one(program: str, tmp_path: Path) -> None:
+    ran = run("hunt", "--no-reduce", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, "--json", program)
+    assert ran.code == (program == "/bin/true")
+    assert json.loads(ran.out)["one_thread"] is True
+    assert "the program never has two threads: its runs differ by --seed alone" in ran.err
+
+
 def test_not_found(tmp_path: Path) -> None:
     ran = run(
         "hunt", "--no-reduce", "-o", tmp_path / "rec", "--runs", 2, "--jobs", 1, GUESTS / "good_lock_order"
     )
     assert ran.code == 1
     assert "not found in 2 runs" in ran.err
+    assert "two threads" not in ran.err
     assert "each was taken as one; --model tso" in ran.err
     assert "did not end" not in ran.err
     assert ran.out == ""

@@ -244,6 +244,8 @@ def command(
         _show(hunted, program, arguments, as_json)
         raise
     _show(hunted, program, arguments, as_json)
+    if hunted.alone:
+        console.note(_ALONE)
     if hunted.hidden:
         console.note(not_seen(hunted.hidden))
     if piped:
@@ -278,6 +280,11 @@ _BISECT_TIME = 20.0
 _MORE = "--runs, --seed, --cores, --learn or --schedule may help"
 
 
+#: Of a program in which schedules decide nothing.
+_ALONE = (
+    "the program never has two threads: its runs differ by --seed alone (addresses of the stack, getrandom, "
+    "the order of directories)"
+)
 #: What a hunt does not try that would have others come between.
 _WHOLE = (
     "instructions of the program read shared memory and write it, as 'x += 1' may become: each was taken as "
@@ -291,6 +298,8 @@ _IN_ORDER = (
 
 def _note_what_runs_leave_out(hunted: Hunted) -> None:
     """Of a hunt that has found nothing."""
+    if hunted.alone:
+        console.note(_ALONE)
     if hunted.whole:
         console.note(_WHOLE)
     if hunted.in_order:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from cli_factory import FIRMWARE
+from cli_factory import FIRMWARE, run
 
 import corebraid
 from corebraid.api.asked import check_whole
@@ -49,7 +51,7 @@ _PLACE, _SEED = f"from 0 to {_MOST}.", "from 0 to 18446744073709551615."
         (("record", "--seed", "-1"), _SEED),
         (("hunt", "--seed", "18446744073709551616"), _SEED),
         (("record", "--slice", "-1"), "from 1 to 4611686018427387904."),
-        (("record", "--store-buffer", "18446744073709551616"), "from 1 to 4611686018427387904."),
+        (("record", "--store-buffer", "1_6"), "valid integer."),
         (("record", "--time-limit", "x"), "a number of seconds above 0, to 1000000000."),
         (("replay", "--from", "-1"), _PLACE),
         (("replay", "--until", "1e400"), _PLACE),
@@ -65,6 +67,19 @@ def test_what_a_number_may_be_is_said(
     shown = f"corebraid: Invalid value for '{line[1]}': '{line[2]}' is not a "
     assert (err := capsys.readouterr().err).startswith(shown)
     assert said in err
+
+
+@pytest.mark.parametrize(
+    ("stores", "remedy"), [("0", "use --model sc"), ("-1", "use --model sc"), ("65", "choose another")]
+)
+@pytest.mark.parametrize("command", ["record", "hunt"])
+def test_how_many_stores_a_buffer_holds_is_said(
+    command: str, stores: str, remedy: str, tmp_path: Path
+) -> None:
+    where = ("-o", tmp_path / "rec", "--model", "tso", f"--store-buffer={stores}")
+    ran = run(command, *where, FIRMWARE / "fig1.elf")
+    assert ran.code == 2
+    assert f"a store buffer holds 1 to 64 stores: found {stores}; {remedy}" in ran.err
 
 
 @pytest.mark.parametrize("number", [1 << 63, 1 << 90, -(1 << 63)])
