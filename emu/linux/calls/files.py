@@ -7,51 +7,71 @@ import errno
 from emu.linux.calls.arguments import buffers, file_of, path_of, start_of
 from emu.linux.calls.moving import read_into, write_from
 from emu.linux.files import open_flags as of
+from emu.linux.files.nodes import Directory
 from emu.linux.files.open_file import OpenFile
 from emu.linux.files.regular import OpenPath
 from emu.linux.ground.call import Call, FileBytes, Subject, in_part, table
-from emu.linux.ground.failure import Errno
+from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.wait import Blocking
 from emu.linux.ground.words import as_int, as_long
 from emu.linux.tasks.task import Task
+from emu.linux.waiting.named_pipe import await_partner, lacks_partner
+from emu.linux.waiting.pipe import PipeReader, PipeWriter
 
 _OPEN_HOW_BYTES = 24
 _RWF_HIPRI, _RWF_DSYNC, _RWF_SYNC = 1, 2, 4
 
 
-def _open(task: Task, dirfd: int, path: str, flags: int, mode: int) -> int:
+def _open(task: Task, dirfd: int, path: str, flags: int, mode: int) -> int | Blocking:
+    """The descriptor is taken first: without one nothing is opened, and nobody else gets it meanwhile."""
+    descriptors, cloexec = task.process.descriptors, bool(flags & of.O_CLOEXEC)
+    number = descriptors.reserve()
+    try:
+        file = _opened(task, start_of(task, dirfd, path), path, flags, mode)
+    except Errno:
+        descriptors.give_back(number)
+        raise
+    if isinstance(file, PipeReader | PipeWriter) and lacks_partner(file):
+        return _open_with_partner(task, number, file, cloexec)
+    return descriptors.fill(number, file, cloexec)
+
+
+def _opened(task: Task, at: Directory | None, path: str, flags: int, mode: int) -> OpenFile:
     process = task.process
-    at = start_of(task, dirfd, path)
     cuts = flags & of.O_TRUNC and process.space.has_shared_files
     if cuts:
         process.space.write_back()
     file = process.filesystem.open(path, flags, mode & 0o7777 & ~process.umask, at)
     if cuts:
         process.space.reload()
+    return file
+
+
+def _open_with_partner(task: Task, number: int, end: PipeReader | PipeWriter, cloexec: bool) -> Blocking:
     try:
-        return process.descriptors.add(file, cloexec=bool(flags & of.O_CLOEXEC))
-    except Errno:
-        if file.references <= 0:
-            file.close()
+        yield from await_partner(end)
+    except Interrupted:
+        task.process.descriptors.give_back(number)
         raise
+    return task.process.descriptors.fill(number, end, cloexec)
 
 
-def sys_openat(task: Task, dirfd: int, path: int, flags: int, mode: int) -> int:
+def sys_openat(task: Task, dirfd: int, path: int, flags: int, mode: int) -> int | Blocking:
     """openat(2). Flags that are not known are ignored."""
     return _open(task, dirfd, path_of(task, path), as_int(flags) & of.ALL, mode)
 
 
-def sys_open(task: Task, path: int, flags: int, mode: int) -> int:
+def sys_open(task: Task, path: int, flags: int, mode: int) -> int | Blocking:
     """open(2)."""
     return sys_openat(task, of.AT_FDCWD, path, flags, mode)
 
 
-def sys_creat(task: Task, path: int, mode: int) -> int:
+def sys_creat(task: Task, path: int, mode: int) -> int | Blocking:
     """creat(2)."""
     return sys_openat(task, of.AT_FDCWD, path, of.O_CREAT | of.O_WRONLY | of.O_TRUNC, mode)
 
 
-def sys_openat2(task: Task, dirfd: int, path: int, how: int, size: int) -> int:
+def sys_openat2(task: Task, dirfd: int, path: int, how: int, size: int) -> int | Blocking:
     """openat2(2). RESOLVE_* flags are refused with EINVAL: no restriction is done halfway."""
     if size < _OPEN_HOW_BYTES:
         raise Errno(errno.EINVAL)

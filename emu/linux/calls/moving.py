@@ -197,7 +197,7 @@ def _readable(task: Task, file: OpenFile, buffers: Buffers) -> bytes:
     if not isinstance(file, PipeWriter):
         return b""
     n = file.whole(sum(size for _, size in buffers), len(data))
-    if not n and file.pipe.reader is None:
+    if not n and not file.pipe.readers:
         # As every write without a reader: the error, and the signal.
         return b"\0"
     if not n and file.pipe.full and file.nonblocking:

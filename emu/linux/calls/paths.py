@@ -11,6 +11,7 @@ from emu.linux.calls.tree_changes import (
     make_directory,
     make_file,
     make_link,
+    make_pipe,
     make_symlink,
     remove_directory,
     rename,
@@ -117,7 +118,7 @@ def sys_symlink(task: Task, target: int, path: int) -> int:
 
 
 def sys_mknodat(task: Task, dirfd: int, path: int, mode: int, device: int) -> int:
-    """mknodat(2): regular files only; named pipes and devices are refused with EPERM."""
+    """mknodat(2): regular files and named pipes; devices and sockets are refused with EPERM."""
     kind = modes.S_IFMT(mode & 0xFFFF)
     if kind == modes.S_IFDIR:
         raise Errno(errno.EPERM)
@@ -126,9 +127,10 @@ def sys_mknodat(task: Task, dirfd: int, path: int, mode: int, device: int) -> in
     found = _parent(task, dirfd, path)
     if found.node is not None:
         raise Errno(errno.EEXIST)
-    if kind not in (0, modes.S_IFREG):
+    if kind not in (0, modes.S_IFREG, modes.S_IFIFO):
         raise Errno(errno.EPERM)
-    make_file(found, mode & 0o7777 & ~task.process.umask)
+    make = make_file if kind != modes.S_IFIFO else make_pipe
+    make(found, mode & 0o7777 & ~task.process.umask)
     return 0
 
 
@@ -279,7 +281,7 @@ CALLS = table(Subject.FILES, {
     "link": sys_link,
     "symlinkat": sys_symlinkat,
     "symlink": sys_symlink,
-    "mknodat": in_part(sys_mknodat, "regular files only, others fail with EPERM"),
+    "mknodat": in_part(sys_mknodat, "regular files and named pipes, others fail with EPERM"),
     "mknod": in_part(sys_mknod, "as mknodat"),
     "fchmod": sys_fchmod,
     "fchmodat": sys_fchmodat,

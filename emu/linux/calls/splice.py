@@ -48,7 +48,7 @@ def _offset(task: Task, address: int, file: OpenFile) -> int | None:
 def _wait_for_data(end: PipeReader, flags: int) -> _Waiting:
     """Wait until there is something to read. False: nobody can write any more. Errno(EAGAIN)."""
     while not end.pipe.slots:
-        if end.pipe.writer is None:
+        if not end.pipe.writers:
             return False
         yield from _wait(end, flags, f"a splice from {end.name}")
     return True
@@ -57,7 +57,7 @@ def _wait_for_data(end: PipeReader, flags: int) -> _Waiting:
 def _wait_for_room(task: Task, end: PipeWriter, flags: int) -> _Waiting:
     """Wait until a page is free. Errno: EAGAIN, and EPIPE without a reader."""
     while True:
-        if end.pipe.reader is None:
+        if not end.pipe.readers:
             # As a write does: the error, and the signal.
             yield from write_all(task, end, b"\0", None, 0)
         if not end.pipe.full:

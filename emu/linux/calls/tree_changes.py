@@ -7,6 +7,7 @@ import errno
 from emu.linux.files.nodes import Directory, FileNode, Node
 from emu.linux.files.path_walk import WRITE, Found, require
 from emu.linux.ground.failure import Errno
+from emu.linux.waiting.named_pipe import make_named_pipe
 
 NOREPLACE, EXCHANGE = 1, 2
 
@@ -38,6 +39,12 @@ def make_file(found: Found, mode: int) -> None:
     """mknod(2) of a regular file. Raises Errno."""
     _new_name(found)
     found.parent.add_file(found.name, mode & 0o7777)
+
+
+def make_pipe(found: Found, mode: int) -> None:
+    """mknod(2) of a named pipe. Raises Errno."""
+    _new_name(found)
+    make_named_pipe(found, mode & 0o7777)
 
 
 def make_link(node: Node, source: Directory, found: Found) -> None:

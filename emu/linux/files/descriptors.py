@@ -16,6 +16,8 @@ class Descriptors:
         self._limits = limits or Limits()
         self._files: dict[int, OpenFile] = {}
         self._close_on_exec: set[int] = set()
+        #: Numbers of files whose opening waits: nobody else gets them.
+        self._reserved: set[int] = set()
 
     @property
     def limit(self) -> int:
@@ -37,18 +39,32 @@ class Descriptors:
 
     def add(self, file: OpenFile, cloexec: bool = False, least: int = 0) -> int:
         """Give a file the lowest free number from `least` on. Raises Errno(EMFILE)."""
-        number = least
-        while number in self._files:
-            number += 1
-        if number >= self.limit:
-            raise Errno(errno.EMFILE)
+        number = self._free(least)
+        self._put(number, file, cloexec)
+        return number
+
+    def reserve(self) -> int:
+        """The lowest free number, for a file that is still to be opened. Raises Errno(EMFILE)."""
+        number = self._free(0)
+        self._reserved.add(number)
+        return number
+
+    def give_back(self, number: int) -> None:
+        """A reserved number is free again."""
+        self._reserved.discard(number)
+
+    def fill(self, number: int, file: OpenFile, cloexec: bool = False) -> int:
+        """Give a file a reserved number, which is returned."""
+        self._reserved.discard(number)
         self._put(number, file, cloexec)
         return number
 
     def replace(self, number: int, file: OpenFile, cloexec: bool = False) -> None:
-        """Let `number` stand for a file, closing what it stood for (dup2). Raises Errno(EBADF)."""
+        """Let `number` stand for a file, closing what it stood for (dup2). Raises Errno(EBADF, EBUSY)."""
         if not 0 <= number < self.limit:
             raise Errno(errno.EBADF)
+        if number in self._reserved:
+            raise Errno(errno.EBUSY)
         old = self._files.pop(number, None)
         self._put(number, file, cloexec)
         if old is not None:
@@ -82,6 +98,14 @@ class Descriptors:
     def items(self) -> list[tuple[int, OpenFile]]:
         """Numbers and files, ascending."""
         return [(number, self._files[number]) for number in sorted(self._files)]
+
+    def _free(self, least: int) -> int:
+        number = least
+        while number in self._files or number in self._reserved:
+            number += 1
+        if number >= self.limit:
+            raise Errno(errno.EMFILE)
+        return number
 
     def _put(self, number: int, file: OpenFile, cloexec: bool) -> None:
         self._files[number] = file

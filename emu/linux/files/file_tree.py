@@ -12,7 +12,7 @@ from emu.linux.files.nodes import Directory, FileNode, Node, Special, Symlink
 from emu.linux.files.open_file import MappedFile, OpenFile
 from emu.linux.files.path_walk import EXECUTE, READ, WRITE, Found, Walk, require
 from emu.linux.files.private_layer import PrivateLayer
-from emu.linux.files.private_nodes import PrivateDirectory, PrivateFile, fresh_status
+from emu.linux.files.private_nodes import PrivateFile, fresh_status
 from emu.linux.files.regular import MappedNode, OpenDirectory, OpenPath, OpenRegular
 from emu.linux.ground.failure import Errno
 
@@ -115,10 +115,7 @@ class FileTree:
     def create_special(self, path: str, kind: int, payload: object, at: Directory | None = None) -> Special:
         """A name for a socket: kind is S_IFSOCK with permission bits. Raises Errno(EADDRINUSE, ...)."""
         found = self._free(path, at)
-        if not isinstance(found.parent, PrivateDirectory):
-            # A name in a host directory would lead the host's programs to a socket that is not there.
-            raise Errno(errno.EPERM)
-        node = found.parent.add_special(found.name, kind, payload)
+        node = found.parent.add_special(found.name, kind, lambda status, _: Special(status, payload))
         assert isinstance(node, Special)
         return node
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import stat as modes
+from collections.abc import Callable
 from dataclasses import replace
 
 from emu.linux.files.file_locks import FileLocks
 from emu.linux.files.open_file import OpenFile, Stat
+from emu.linux.files.private_layer import PrivateLayer
 from emu.linux.ground.failure import Errno
 
 #: Device numbers that stat shows: of private and copy-on-write files, and of the synthetic trees.
@@ -226,6 +228,11 @@ class Directory(Node):
     def add_node(self, name: str, node: Node) -> None:
         """A further name of a node of the same volume."""
         raise Errno(errno.EACCES)
+
+    def add_special(self, name: str, mode: int, make: Callable[[Stat, PrivateLayer], Node]) -> Node:
+        """A name for what is no file: in a directory of the host it would lead the host's own programs to
+        what is not there."""
+        raise Errno(errno.EPERM)
 
     def unnamed_file(self, mode: int) -> Node:
         """A file without a name, for O_TMPFILE."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat as modes
+from collections.abc import Callable
 from dataclasses import replace
 
 from emu.linux.files.host_tree import HostFileBase, HostPlace
@@ -223,10 +224,10 @@ class PrivateDirectory(Directory):
         self._layer.charge(size)
         self._new(name, Symlink(fresh_status(self._layer, modes.S_IFLNK | 0o777), target), size)
 
-    def add_special(self, name: str, mode: int, payload: object) -> Node:
-        """A socket's name. mode: with its S_IFMT bits."""
+    def add_special(self, name: str, mode: int, make: Callable[[Stat, PrivateLayer], Node]) -> Node:
+        """A name for a socket or a pipe. mode: with its S_IFMT bits."""
         self._layer.charge(NODE)
-        return self._new(name, Special(fresh_status(self._layer, mode), payload), NODE)
+        return self._new(name, make(fresh_status(self._layer, mode), self._layer), NODE)
 
     def add_node(self, name: str, node: Node) -> None:
         """A further name of a node. Raises Errno(EMLINK)."""

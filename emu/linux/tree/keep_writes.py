@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat as modes
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -116,6 +117,13 @@ class _Keeper:
             parent = self._below(base, names[:-1])
             try:
                 os.symlink(encode(node.target()), encode(names[-1]), dir_fd=parent)
+            finally:
+                os.close(parent)
+        elif modes.S_ISFIFO(node.kind):
+            parent = self._below(base, names[:-1])
+            try:
+                os.mkfifo(encode(names[-1]), dir_fd=parent)
+                os.chmod(encode(names[-1]), node.stat().mode & 0o777, dir_fd=parent)
             finally:
                 os.close(parent)
 

@@ -6,10 +6,13 @@ import errno
 import os
 import stat
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corebraid.base.memory import PAGE_BYTES
-from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT
+from emu.linux.files.nodes import Node
+from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLOUT, OpenFile, Stat
+from emu.linux.files.open_flags import status_flags
 from emu.linux.files.owner import POLL_IN, POLL_OUT
 from emu.linux.ground.failure import Errno
 from emu.linux.waiting.readiness import WaitableFile
@@ -29,15 +32,18 @@ class _Slot:
 
 
 class Pipe:
-    """What both ends share."""
+    """What its ends share. readers, writers: those that are open; one may be both. reads, writes: how many
+    were ever opened. opening: those of a named one whose opening waits for the other side."""
 
     def __init__(self) -> None:
         self.slots: deque[_Slot] = deque()
         self.n_slots = DEFAULT_PAGES
         #: What the last `take` had of a page that it did not read to its end.
         self.cut = 0
-        self.reader: PipeReader | None = None
-        self.writer: PipeWriter | None = None
+        self.readers: list[PipeReader] = []
+        self.writers: list[PipeWriter] = []
+        self.opening: list[_PipeEnd] = []
+        self.reads = self.writes = 0
 
     @property
     def full(self) -> bool:
@@ -82,8 +88,7 @@ class Pipe:
         if not data:
             return
         self.slots.appendleft(_Slot(data))
-        if self.reader is not None:
-            self.reader.announce(POLLIN)
+        self.to_readers(POLLIN)
 
     def put(self, data: bytes, packets: bool) -> int:
         """Write what there is room for; returns how many bytes. At most a page is written whole or not."""
@@ -118,19 +123,56 @@ class Pipe:
         if pages < len(self.slots):
             raise Errno(errno.EBUSY)
         self.n_slots = pages
-        if self.writer is not None:
-            self.writer.announce(POLLOUT)
+        self.to_writers(POLLOUT)
         return pages * PAGE_BYTES
+
+    def to_readers(self, events: int) -> None:
+        """Tell all that can be read from, see `WaitableFile.announce`."""
+        for end in self.readers:
+            end.announce(events)
+
+    def to_writers(self, events: int) -> None:
+        """Tell all that can be written to."""
+        for end in self.writers:
+            end.announce(events)
+
+    def to_owners(self, ends: Sequence[WaitableFile], happened: int) -> None:
+        """Tell who asked for signals (O_ASYNC)."""
+        for end in ends:
+            end.tell_owner(happened)
+
+    def joined(self) -> None:
+        """The first to read, or to write, has come (wake_up_partner in fs/pipe.c)."""
+        self.to_readers(0)
+        for end in self.opening:
+            end.changed.wake()
+
+    def left(self) -> None:
+        """An end was closed: whoever is still there learns that nobody reads, or writes, any more."""
+        if self.readers and not self.writers:
+            self.to_readers(POLLHUP | POLLIN)
+        elif self.writers and not self.readers:
+            self.to_writers(POLLERR | POLLOUT)
+        if bool(self.readers) != bool(self.writers):
+            self.to_owners(self.readers, POLL_IN)
+            self.to_owners(self.writers, POLL_OUT)
 
 
 class _PipeEnd(WaitableFile):
     mode = stat.S_IFIFO | 0o600
     is_async = True
 
-    def __init__(self, pipe: Pipe, flags: int, inode: int) -> None:
+    def __init__(self, pipe: Pipe, flags: int, inode: int, node: Node | None = None) -> None:
         super().__init__(flags, inode)
-        self.pipe = pipe
+        self.pipe, self.node = pipe, node
         self.name = f"pipe:[{inode}]"
+        had = bool(pipe.readers), bool(pipe.writers)
+        self._join()
+        if had != (bool(pipe.readers), bool(pipe.writers)):
+            pipe.joined()
+
+    def _join(self) -> None:
+        """One more end of the pipe."""
 
     def pipe_size(self) -> int:
         """F_GETPIPE_SZ: bytes."""
@@ -146,64 +188,94 @@ class _PipeEnd(WaitableFile):
             raise Errno(errno.ENOTTY)
         return self.pipe.held().to_bytes(4, "little")
 
-
-class PipeReader(_PipeEnd):
-    """The end that is read."""
-
     def read(self, n: int) -> bytes:
-        """At most n bytes; b"" once the other end is closed. Errno(EAGAIN): nothing is there."""
-        if n == 0:
-            return b""
-        pipe = self.pipe
-        if not pipe.slots:
-            if pipe.writer is None:
-                return b""
-            raise Errno(errno.EAGAIN)
-        was_full = pipe.full
-        data = pipe.take(n)
-        if was_full and not pipe.full and pipe.writer is not None:
-            pipe.writer.announce(POLLOUT)
-        if pipe.writer is not None:
-            pipe.writer.tell_owner(POLL_OUT)
-        return data
+        """Of what is not open for it."""
+        raise Errno(errno.EBADF)
 
     def write(self, data: bytes) -> int:
-        """Not this end."""
+        """Of what is not open for it."""
         raise Errno(errno.EBADF)
 
     def poll(self) -> int:
         """POLL* bits that hold now."""
-        return (POLLIN if self.pipe.slots else 0) | (POLLHUP if self.pipe.writer is None else 0)
+        return 0
+
+    def opened_anew(self, flags: int) -> OpenFile:
+        """One more end, without waiting for another (fifo_open in fs/pipe.c)."""
+        return end_of(self.pipe, status_flags(flags), self.inode)
+
+    def stat(self) -> Stat:
+        """What fstat tells: of a named one, what its name does."""
+        return super().stat() if self.node is None else self.node.stat()
 
     def close(self) -> None:
-        """Nobody can read any more: writers get EPIPE."""
-        self.pipe.reader = None
+        """It is no end any more."""
         self.changed.wake()
-        if self.pipe.writer is not None:
-            self.pipe.writer.announce(POLLERR | POLLOUT)
-            self.pipe.writer.tell_owner(POLL_OUT)
+        self.pipe.left()
+
+
+class PipeReader(_PipeEnd):
+    """An end that is read."""
+
+    #: How many writers there had been when it was opened without one: until another comes, that there is none
+    #: is no hang-up.
+    not_yet: int | None = None
+
+    def _join(self) -> None:
+        super()._join()
+        self.pipe.readers.append(self)
+        self.pipe.reads += 1
+
+    def read(self, n: int) -> bytes:
+        """At most n bytes; b"" where nobody can write. Errno(EAGAIN): nothing is there."""
+        if n == 0:
+            return b""
+        pipe = self.pipe
+        if not pipe.slots:
+            if not pipe.writers:
+                return b""
+            raise Errno(errno.EAGAIN)
+        was_full = pipe.full
+        data = pipe.take(n)
+        if was_full and not pipe.full:
+            pipe.to_writers(POLLOUT)
+        pipe.to_owners(pipe.writers, POLL_OUT)
+        return data
+
+    def poll(self) -> int:
+        """POLL* bits that hold now."""
+        gone = not self.pipe.writers and self.not_yet != self.pipe.writes
+        return super().poll() | (POLLIN if self.pipe.slots else 0) | (POLLHUP if gone else 0)
+
+    def close(self) -> None:
+        """One fewer can read: of none, writers get EPIPE."""
+        self.pipe.readers.remove(self)
+        super().close()
 
 
 class PipeWriter(_PipeEnd):
-    """The end that is written to."""
+    """An end that is written to."""
 
-    def read(self, n: int) -> bytes:
-        """Not this end."""
-        raise Errno(errno.EBADF)
+    def _join(self) -> None:
+        super()._join()
+        self.pipe.writers.append(self)
+        self.pipe.writes += 1
 
     def write(self, data: bytes) -> int:
         """Returns how much was taken. Errno: EPIPE without a reader, EAGAIN without room."""
         pipe = self.pipe
         if not data:
             return 0
-        if pipe.reader is None:
+        if not pipe.readers:
             raise Errno(errno.EPIPE)
         done = pipe.put(data, bool(self.flags & os.O_DIRECT))
         # Linux makes an edge of a write that found no room, too.
-        pipe.reader.announce(POLLIN)
-        pipe.reader.tell_owner(POLL_IN)
+        pipe.to_readers(POLLIN)
+        pipe.to_owners(pipe.readers, POLL_IN)
         if not done:
             raise Errno(errno.EAGAIN)
+        if self.node is not None:
+            self.node.set_times(None, self.node.now())
         return done
 
     def whole(self, n: int, reach: int) -> int:
@@ -212,20 +284,33 @@ class PipeWriter(_PipeEnd):
 
     def poll(self) -> int:
         """POLL* bits that hold now."""
-        return (0 if self.pipe.full else POLLOUT) | (POLLERR if self.pipe.reader is None else 0)
+        events = (0 if self.pipe.full else POLLOUT) | (POLLERR if not self.pipe.readers else 0)
+        return super().poll() | events
 
     def close(self) -> None:
-        """Nobody can write any more: readers get the end."""
-        self.pipe.writer = None
-        self.changed.wake()
-        if self.pipe.reader is not None:
-            self.pipe.reader.announce(POLLHUP | POLLIN)
-            self.pipe.reader.tell_owner(POLL_IN)
+        """One fewer can write: of none, readers get the end."""
+        self.pipe.writers.remove(self)
+        super().close()
+
+
+class PipeBoth(PipeReader, PipeWriter):
+    """One that is opened for both."""
+
+
+_KINDS: dict[int, type[PipeReader] | type[PipeWriter]] = {
+    os.O_RDONLY: PipeReader, os.O_WRONLY: PipeWriter, os.O_RDWR: PipeBoth,
+}  # fmt: skip
+
+
+def end_of(pipe: Pipe, flags: int, inode: int, node: Node | None = None) -> PipeReader | PipeWriter:
+    """One more end. flags: how it is opened. node: of a name. Raises Errno(EINVAL): for neither way."""
+    kind = _KINDS.get(flags & os.O_ACCMODE)
+    if kind is None:
+        raise Errno(errno.EINVAL)
+    return kind(pipe, flags, inode, node)
 
 
 def open_pipe(flags: int, inode: int) -> tuple[PipeReader, PipeWriter]:
     """Both ends of a new pipe. flags: O_NONBLOCK and O_DIRECT."""
     pipe = Pipe()
-    pipe.reader = PipeReader(pipe, os.O_RDONLY | flags, inode)
-    pipe.writer = PipeWriter(pipe, os.O_WRONLY | flags, inode)
-    return pipe.reader, pipe.writer
+    return PipeReader(pipe, os.O_RDONLY | flags, inode), PipeWriter(pipe, os.O_WRONLY | flags, inode)
