@@ -1,7 +1,7 @@
 """How often a hunt names the true cause: programs with a known bug, whose lines that make it are marked.
 
-    python -m bench.cause_score [--part seen|blind|fresh|unseen|later|further|sixth|seventh|eighth|ninth|all]
-        [--flags="-O1"] [--programs NAME,...] [--keep FOLDER] [--reduce-time S] [--twins]
+    python -m bench.cause_score [--part all|NAME] [--flags="-O1"] [--programs NAME,...] [--keep FOLDER]
+        [--reduce-time S] [--twins]
 
 Needs gcc. Each program of bench/causes is built, hunted with `corebraid hunt`, and each hint is held against
 the lines with a `// CAUSE`: it names the cause if two of its steps are at such lines, or next to them, where
@@ -33,7 +33,10 @@ _MARK, _HEAD = (
     re.compile(r"/\* class: (.*?);[\s*]+fails by: ([^;]+);[\s*]+cause: (.*?) \*/", re.DOTALL),
 )
 _RUNS = 300
-PARTS = ("seen", "blind", "fresh", "unseen", "later", "further", "sixth", "seventh", "eighth", "ninth")
+#: In the order in which they were written.
+PARTS = (
+    "seen", "blind", "fresh", "unseen", "later", "further", "sixth", "seventh", "eighth", "ninth", "tenth",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
