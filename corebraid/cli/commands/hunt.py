@@ -277,7 +277,9 @@ def _looked_into(
 
 #: Seconds for the runs of a bisection where nothing is reduced.
 _BISECT_TIME = 20.0
-_MORE = "--runs, --seed, --cores, --learn or --schedule may help"
+_MORE = (
+    "--runs, --seed, --cores, --learn or --schedule may help; --exhaustive tries all that a small program does"
+)
 
 
 #: Of a program in which schedules decide nothing.

@@ -9,10 +9,11 @@ from corebraid.study.causes.decisive import Decisive
 from corebraid.study.ended import end_place
 from corebraid.study.shared_rows import Access
 from corebraid.study.smallest.calls import MadeCalls, Place
-from corebraid.study.smallest.kernel_objects import TAKES_MEMORY, met
+from corebraid.study.smallest.kernel_objects import TAKES_MEMORY, met, signal_to
 from corebraid.study.smallest.narrowing import Window
 from corebraid.study.smallest.standing import Standing, standing_at
 from corebraid.study.smallest.telling import Teller
+from emu.linux.signals.numbers import signal_name
 from recorder.files.reader import Recording
 
 #: Of a thread, calls that are looked at for one that uses the same thing.
@@ -23,6 +24,7 @@ _WHAT_FOLLOWS = "a system call of another thread comes between one and what foll
 _TAKEN = "memory that one thread takes away before another uses it"
 _BEFORE_THE_END = "a system call of one thread comes before an access that another dies of"
 _BEFORE = "a system call of one thread comes before one of another"
+_INTERRUPTED = "sent to a thread before it goes on"
 
 
 class Borders(NamedTuple):
@@ -80,7 +82,8 @@ def by_calls(
         return _of_death(teller, made.early[-1] if made.early else None, between, late, late.died)
     if made.early:
         return _after_access(teller, made.early[-1], between, late)
-    return _by_calls_alone(recording, teller, (early, between, late), places[2])
+    alone = _by_calls_alone(recording, teller, (early, between, late), places[2])
+    return alone or _by_signal(teller, between, late, standing.get(places[2]))
 
 
 def _steps(
@@ -152,6 +155,22 @@ def _by_calls_alone(
     said = tuple(one.said(teller) for one in told)
     about = f"{thing}: " if thing is not None else ""
     return Decisive(accesses, None, said, about + title, _places(*told))
+
+
+def _by_signal(teller: Teller, between: _Step, late: _Step, where: Standing | None) -> Decisive | None:
+    """Of a signal that a thread gets before it goes on, as one by which it is cancelled. where: it stands
+    then, where that is not in own code."""
+    if between.call is None or between.access is not None:
+        return None
+    number = signal_to(between.call.name, between.call.arguments, late.who)
+    if number is None:
+        return None
+    who = teller.who(late.who)
+    stands = late.said(teller) if where is None else f"{who} is at {where}"
+    places = _places(between) if where is None else (*_places(between), where.pc)
+    accesses = () if late.access is None else (late.access,)
+    title = f"{signal_name(number)}: {_INTERRUPTED}"
+    return Decisive(accesses, None, (between.said(teller), stands), title, places)
 
 
 def _changes(thing: str, *steps: _Step) -> bool:

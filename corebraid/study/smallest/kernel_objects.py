@@ -64,7 +64,11 @@ _OPENS = {"open": 1, "openat": 2}
 _CREATES = frozenset({"creat", "mkdir", "mkdirat", "mknod", "mknodat"})
 _CREATE, _TRUNCATE, _WRITING = 0o100, 0o1000, 0o3
 #: Calls that say to which signal, by its place among the arguments; and those that may bring SIGPIPE.
-_SIGNALLED = {"rt_sigaction": 0, "kill": 1, "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1}
+_SIGNALLED = {
+    "rt_sigaction": 0, "kill": 1, "tkill": 1, "tgkill": 2, "rt_sigqueueinfo": 1, "rt_tgsigqueueinfo": 2,
+}  # fmt: skip
+#: Those of them that send it, by which argument says to which thread; None: to the process.
+_SENDS = {"kill": None, "rt_sigqueueinfo": None, "rt_tgsigqueueinfo": 1, "tgkill": 1, "tkill": 0}
 _PIPED = frozenset({
     "sendmmsg", "sendmsg", "sendto", "splice", "write", "writev",
 })  # fmt: skip
@@ -97,6 +101,15 @@ def met(one: Sequence[Use], other: Sequence[Use]) -> str | None:
     changed = {use.what for use in (*one, *other) if use.changes}
     theirs = {use.what for use in other}
     return next((use.what for use in one if use.what in changed and use.what in theirs), None)
+
+
+def signal_to(name: str, arguments: Sequence[int], who: int) -> int | None:
+    """The signal that a call sends to a thread, also where it is for the whole process; None: none."""
+    if name not in _SENDS:
+        return None
+    place = _SENDS[name]
+    mine = place is None or arguments[place] & _INT == who
+    return arguments[_SIGNALLED[name]] & _INT if mine else None
 
 
 def _each(name: str, arguments: Sequence[int], read: Read, result: int | None) -> Iterator[Use]:

@@ -145,6 +145,34 @@ static void *work(void *name) {
 GIVEN_BACK = CUT.replace("ftruncate(file, 4096)", "munmap((void *)map, 8192)")
 FORBIDDEN = CUT.replace("ftruncate(file, 4096)", "mprotect((void *)map, 8192, PROT_NONE)")
 
+#: One cancels the other, which may not have said yet what is to be done then.
+CANCELLED = """
+#include <semaphore.h>
+static sem_t ready;
+static pthread_t other;
+static int ends[2];
+static void prepare(void) {
+    wrong = 1;
+    if (sem_init(&ready, 0, 0) || pipe(ends)) exit(2);
+}
+static void undo(void *p) { __atomic_store_n((int *)p, 0, 5); }
+static void *work(void *name) {
+    char got;
+    if (*(char *)name == 'a') {
+        sem_wait(&ready);
+        pthread_cancel(other);
+        return 0;
+    }
+    other = pthread_self();
+    sem_post(&ready);
+    fsync(ends[1]);
+    pthread_cleanup_push(undo, &wrong);
+    read(ends[0], &got, 1);
+    pthread_cleanup_pop(1);
+    return 0;
+}
+"""
+
 
 def hunted(tmp_path: Path, source: str, runs: int = 300) -> corebraid.Hunted:
     program = compiled(tmp_path, "program.c", HEAD + source + MAIN, "-O1", "-Wl,-z,now")
@@ -218,6 +246,23 @@ def test_memory_that_is_taken_away_between_a_look_and_a_use(
     assert f"makes the system call {call}, from work" in taken
     assert "uses " in used
     assert used.endswith("and dies of it")
+
+
+@needs_gcc
+def test_a_signal_that_comes_too_early(tmp_path: Path) -> None:
+    found = hunted(tmp_path, CANCELLED, runs=600)
+    assert found.finding is not None
+    assert found.finding.suspicions
+    first = found.finding.suspicions[0]
+    assert first.tried
+    assert first.title == "signal 32: sent to a thread before it goes on"
+    sent, stands = first.steps
+    lines = (HEAD + CANCELLED + MAIN).splitlines()
+    for step, what in ((sent, "pthread_cancel(other)"), (stands, "fsync(")):
+        line = next(n for n, text in enumerate(lines, 1) if what in text)
+        assert f"program.c:{line})" in step
+    assert "makes the system call tgkill, from work" in sent
+    assert " is at the end of what it has called at work" in stands
 
 
 @needs_gcc

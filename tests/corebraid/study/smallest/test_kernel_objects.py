@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corebraid.study.smallest.kernel_objects import Use, met, uses
+from corebraid.study.smallest.kernel_objects import Use, met, signal_to, uses
 from emu.linux.calls.table import CALLS
 from emu.linux.signals.numbers import SIGPIPE, SIGUSR1
 
@@ -67,6 +67,24 @@ def used(name: str, *arguments: int, result: int | None = None) -> set[tuple[str
 )
 def test_uses(asked: tuple[str, int], expected: set[tuple[str, bool]]) -> None:
     assert used(*asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "signal"),
+    [
+        (("tgkill", 1000, 1001, SIGUSR1), SIGUSR1),
+        (("tgkill", 1000, 1002, SIGUSR1), None),
+        (("tkill", 1001, SIGPIPE), SIGPIPE),
+        (("tkill", 1000, SIGPIPE), None),
+        (("kill", 1000, SIGUSR1), SIGUSR1),
+        (("rt_tgsigqueueinfo", 1000, 1001 + (1 << 32), SIGUSR1 + (1 << 32)), SIGUSR1),
+        (("rt_sigqueueinfo", 1000, SIGUSR1), SIGUSR1),
+        (("rt_sigaction", SIGUSR1, 0x400), None),
+    ],
+)
+def test_a_signal_goes_to_a_thread_or_to_all(asked: tuple[str, int], signal: int | None) -> None:
+    name, *arguments = asked
+    assert signal_to(name, arguments, 1001) == signal
 
 
 def test_a_call_that_makes_a_descriptor_uses_the_one_that_it_returns() -> None:
