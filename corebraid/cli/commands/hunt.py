@@ -278,7 +278,8 @@ def _looked_into(
 #: Seconds for the runs of a bisection where nothing is reduced.
 _BISECT_TIME = 20.0
 _MORE = (
-    "--runs, --seed, --cores, --learn or --schedule may help; --exhaustive tries all that a small program does"
+    "--runs, --seed, --cores, --learn or --schedule may help; "
+    "--exhaustive tries all orders of a small program"
 )
 
 
