@@ -77,22 +77,30 @@ _CUT = ("limit", "time-limit")
 @dataclass
 class Ended:
     """How many runs are over. cut: of these, at their limit; buffered: with store buffers, for which nobody
-    has asked. alone: a program that never has two threads, whose runs differ by the seed alone."""
+    has asked. alone: a program that has one thread with the first seed, whose runs have a seed each;
+    threaded: the lowest of these with which it has several."""
 
     runs: int = 0
     cut: int = 0
     buffered: int = 0
     alone: bool = False
+    threaded: int | None = None
 
     def add(self, run: Run) -> None:
         """One more."""
         self.runs += 1
         end = run.manifest.end
         self.cut += end is not None and end.reason in _CUT
+        if run.manifest.totals.get("tasks", 1) != 1:
+            self.threaded = _lowest(self.threaded, run.attempt.seed)
 
     def __add__(self, more: Ended) -> Ended:
         both = (self.runs + more.runs, self.cut + more.cut, self.buffered + more.buffered)
-        return Ended(*both, self.alone or more.alone)
+        return Ended(*both, self.alone or more.alone, _lowest(self.threaded, more.threaded))
+
+
+def _lowest(one: int | None, other: int | None) -> int | None:
+    return min((seed for seed in (one, other) if seed is not None), default=None)
 
 
 def attempts(

@@ -145,8 +145,9 @@ class Finding:
             address = first.address & -_WORD
             around = Option("addr", f"{address:#x}:{address + 8:#x}")
             found.append(Call("trace", name, (Option("ordered", True), around)))
-            if first.event is not None:
-                found.append(Call("who-wrote", name, (Option("at", first.event),), (f"{address:#x}:8",)))
+            if (read := first.read) is not None:
+                at, data = f"{read.core}:{read.retired}", f"{read.address:#x}:{read.size}"
+                found.append(Call("who-wrote", name, (Option("at", at),), (data,)))
         else:
             found.append(Call("trace", name, (Option("ordered", True),)))
         if ended is not None and ended.core is not None:
@@ -186,8 +187,8 @@ class Hunted:
     to. cut: runs that ended at their limit. hidden: paths that the host has, and the guest asked for and does
     not see. whole: instructions that read shared words and write them, and are not indivisible, were taken as
     one in all runs. in_order: threads store and load crosswise, and no load overtook a store. buffered: runs
-    in which cores had store buffers, for which nobody has asked. alone: the program never had two threads:
-    its runs differ by the seed alone."""
+    in which cores had store buffers, for which nobody has asked. alone: the program has one thread with the
+    first seed, and its runs have a seed each; threaded: the lowest with which it has several."""
 
     speed: Speed
     finding: Finding | None = None
@@ -198,6 +199,7 @@ class Hunted:
     in_order: bool = False
     buffered: int = 0
     alone: bool = False
+    threaded: int | None = None
 
     @property
     def printed(self) -> tuple[tuple[bool, bytes], ...]:
@@ -264,7 +266,8 @@ class Hunted:
         more |= {"taken_whole": True} if self.whole else {}
         more |= {"stores_in_order": True} if self.in_order else {}
         more |= {"runs_with_store_buffers": self.buffered} if self.buffered else {}
-        more |= {"one_thread": True} if self.alone else {}
+        more |= {"one_thread": self.threaded is None} if self.alone else {}
+        more |= {"several_threads_with_seed": self.threaded} if self.threaded is not None else {}
         if self.finding is not None:
             return self.finding.facts(wording) | more
         speed = {"seconds": round(self.speed.seconds, 3), "runs_a_second": round(self.speed.rate, 1)}

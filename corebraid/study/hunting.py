@@ -176,8 +176,12 @@ def hunt_in(
     if can_fork(subject):
         with suppress(NothingToChooseError):
             return _hunt_forked(subject, tries(apart=True), conditions, place, jobs, progress)
-    run, done = _hunt_whole(subject, tries(apart=False), conditions, place, jobs, progress)
-    return run, replace(done, alone=can_fork(subject))
+    whole, alone = tries(apart=False), can_fork(subject)
+    if alone:
+        # With its own seed a run may have threads, and then it is looked into as others are.
+        whole = (replace(tried, schedule_seed=tried.seed) for tried in whole)
+    run, done = _hunt_whole(subject, whole, conditions, place, jobs, progress)
+    return run, replace(done, alone=alone)
 
 
 def _hunt_forked(

@@ -88,6 +88,8 @@ class Board:
         self.config, self.isa, self.watcher = config, isa, watcher
         self.fault: Fault | None = None
         self._all = list(range(config.n_cores))
+        #: Somebody takes the sync points.
+        self.meetings_matter = True
         self._random = _devices(config.seed)
         self.core_rows = np.zeros(config.n_cores, CORE)
         self.machine_rows = np.zeros(1, MACHINE)
@@ -358,7 +360,8 @@ class Board:
 
     def meet(self, number: int, way: int, who: int = 0) -> None:
         """An agent meets a core, which stands between two instructions: see `emu.bus.sync_points`."""
-        self._note_sync(self.machine_rows, number, np.uint64(self.cores[number].count), way, who)
+        if self.meetings_matter:
+            self._note_sync(self.machine_rows, number, np.uint64(self.cores[number].count), way, who)
 
     @cached_property
     def _note_sync(self) -> Callable[..., Any]:

@@ -81,6 +81,7 @@ class BaseCapture(Watcher):
         #: Nobody wants to know how far streams came, or takes events.
         self._unseen = options.unwritten and not board.config.tapped
         if self._unseen:
+            board.meetings_matter = False
             for core in board.cores:
                 core.forget_commits()
         #: Where the truth says that each stream stands.

@@ -186,6 +186,8 @@ class LinuxCapture(BaseCapture):
 
     def switched(self, number: int, flags: int, who: int) -> None:
         """Log the core's new registers. The kernel has waited for the core's stores."""
+        if self._unseen:
+            return
         self.served()
         self._context(number, flags, who)
 

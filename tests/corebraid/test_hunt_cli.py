@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cli_factory import ROOT, run
+from stack_factory import compiled, needs_gcc
 
 from corebraid.study.causes import passing
 from corebraid.study.causes.passing import Comparison
@@ -113,6 +114,52 @@ def test_a_program_of_one_thread_is_said_to_be_one(program: str, tmp_path: Path)
     assert ran.code == (program == "/bin/true")
     assert json.loads(ran.out)["one_thread"] is True
     assert "the program never has two threads: its runs differ by --seed alone" in ran.err
+
+
+#: How many threads it has is drawn; some of their counting is lost.
+_DRAWN = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/random.h>
+static volatile int sum;
+static void *work(void *p) {
+    for (int i = 0; i < 20; i++) { int old = sum; sum = old + 1; }
+    return p;
+}
+int main(void) {
+    unsigned char drawn;
+    getrandom(&drawn, 1, 0);
+    int many = drawn % 4;
+    pthread_t threads[4];
+    for (int i = 0; i < many; i++) pthread_create(&threads[i], 0, work, 0);
+    for (int i = 0; i < many; i++) pthread_join(threads[i], 0);
+    return sum != 20 * many;
+}
+"""
+
+
+@needs_gcc
+def test_threads_that_only_other_seeds_show(tmp_path: Path) -> None:
+    program = compiled(tmp_path, "drawn.c", _DRAWN, "-O1")
+    alone = next(seed for seed in range(20) if _tasks(program, tmp_path / f"{seed}", seed) == 1)
+    ran = run("hunt", "-o", tmp_path / "rec", "--seed", alone, "--runs", 400, "--json", program)
+    assert ran.code == 0
+    facts = json.loads(ran.out)
+    assert facts["one_thread"] is False
+    assert facts["schedule_seed"] == facts["seed"] > alone
+    assert facts["suspicions"][0]["title"].endswith(": a lost update")
+    assert facts["reduction"]["recording"]
+    other = facts["several_threads_with_seed"]
+    assert _tasks(program, tmp_path / "other", other) > 1
+    assert f"and several with --seed {other}: hunt with that one" in ran.err
+    assert "never has two threads" not in ran.err
+    run(*shlex.split(facts["again"])[1:])
+    assert same_files(tmp_path / "rec", tmp_path / "rec.again")
+
+
+def _tasks(program: Path, folder: Path, seed: int) -> int:
+    run("record", "-o", folder, "--seed", seed, program)
+    return int(json.loads((folder / "manifest.json").read_text())["totals"]["tasks"])
 
 
 def test_not_found(tmp_path: Path) -> None:

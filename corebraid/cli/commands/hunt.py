@@ -230,7 +230,9 @@ def command(
         return _show_search(hunted, as_json=as_json)
     if hunted.finding is None:
         buffered = f", {hunted.buffered} of them with store buffers" if hunted.buffered else ""
-        console.note(f"not found in {hunted.speed.runs} runs{buffered} ({hunted.speed}); {_MORE}")
+        more = _MORE_SEEDS if hunted.alone else _MORE
+        console.note(f"not found in {hunted.speed.runs} runs{buffered} ({hunted.speed}); {more}")
+        _note_threads(hunted)
         _note_what_runs_leave_out(hunted)
         if as_json:
             console.facts(hunted.facts())
@@ -244,8 +246,7 @@ def command(
         _show(hunted, program, arguments, as_json)
         raise
     _show(hunted, program, arguments, as_json)
-    if hunted.alone:
-        console.note(_ALONE)
+    _note_threads(hunted)
     if hunted.hidden:
         console.note(not_seen(hunted.hidden))
     if piped:
@@ -283,11 +284,16 @@ _MORE = (
 )
 
 
-#: Of a program in which schedules decide nothing.
+#: Of a program in which schedules decide nothing, and what may help there.
 _ALONE = (
     "the program never has two threads: its runs differ by --seed alone (addresses of the stack, getrandom, "
     "the order of directories)"
 )
+_THREADED = (
+    "the program has one thread in the run from which was learnt what it shares, and several with "
+    "--seed {seed}: hunt with that one"
+)
+_MORE_SEEDS = "--runs or --seed may help"
 #: What a hunt does not try that would have others come between.
 _WHOLE = (
     "instructions of the program read shared memory and write it, as 'x += 1' may become: each was taken as "
@@ -299,10 +305,16 @@ _IN_ORDER = (
 )
 
 
+def _note_threads(hunted: Hunted) -> None:
+    """Where there was one thread in the run that was learnt from."""
+    if hunted.threaded is not None:
+        console.note(_THREADED.format(seed=hunted.threaded))
+    elif hunted.alone:
+        console.note(_ALONE)
+
+
 def _note_what_runs_leave_out(hunted: Hunted) -> None:
     """Of a hunt that has found nothing."""
-    if hunted.alone:
-        console.note(_ALONE)
     if hunted.whole:
         console.note(_WHOLE)
     if hunted.in_order:

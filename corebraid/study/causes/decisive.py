@@ -9,8 +9,8 @@ meanwhile) is told before those that have nothing to do with one, unless it was 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from corebraid.study.causes import encounters
@@ -66,6 +66,12 @@ class Decisive:
             and (self.foreign or all(a.caller for a in self.accesses if a.overlaps(word)))
         )
 
+    def other_way(self) -> Decisive:
+        """The same of a run that passes: that it comes in this order is why."""
+        about, separator, _ = self.title.rpartition(": ")
+        said = tuple(in_passing(self.steps))
+        return replace(self, title=f"{about}{separator}{OTHER_WAY}", steps=said)
+
     @property
     def address(self) -> int | None:
         """Of its word."""
@@ -91,6 +97,11 @@ _SAYS = {
     encounters.OVERWRITTEN: "another thread wrote between a thread's write and its read",
     encounters.HALF_WAY: "read by another thread half way between two writes of one",
 }
+
+
+def in_passing(steps: Sequence[str]) -> Iterator[str]:
+    """In words, the steps of a run that passes."""
+    return (f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(steps))
 
 
 def conflict(one: Access, other: Access) -> bool:

@@ -61,7 +61,7 @@ _SAW, _TOO_EARLY = "a thread read what it mostly does not: another's write", "a 
 class Suspicion:
     """address: of the word that it is about, None of what is about none. title, steps: in words. times: how
     often at these places. passed: in how many runs that passed it was too, of how many; None where there were
-    none to compare with. event: the last of its steps that reads, None where none does. pcs: where the steps
+    none to compare with. read: the last of its steps that reads, None where none does. pcs: where the steps
     were. tried: the run was made with these steps the other way round, and did not fail so. certain: it is
     what the run ended over."""
 
@@ -70,10 +70,15 @@ class Suspicion:
     steps: tuple[str, ...]
     times: int = 1
     passed: tuple[int, int] | None = None
-    event: str | None = None
+    read: Access | None = None
     pcs: tuple[int, ...] = ()
     tried: bool = False
     certain: bool = False
+
+    @property
+    def event(self) -> str | None:
+        """The event that reads, by its name."""
+        return None if self.read is None else _name(self.read)
 
     def lines(self) -> list[str]:
         """For people."""
@@ -223,15 +228,15 @@ def _pointer(read: Access, accesses: Sequence[Access], passed: Sequence[Passed],
     says = "read before anybody had written it" if wrote is None else "read here"
     title = f"{names.word(read.address)}: the pointer of the bad access, {says}"
     pcs = tuple(one.pc for one in (wrote, read) if one is not None)
-    return Suspicion(read.word, title, tuple(steps), event=_name(read), pcs=pcs)
+    return Suspicion(read.word, title, tuple(steps), read=read, pcs=pcs)
 
 
 def _decided(one: Decisive, accesses: Sequence[Access]) -> Suspicion:
     """accesses: of the recording that was found, in which that of another run is looked for."""
     places = {(access.pc, access.address) for access in one.accesses if access.reads}
     found = next((it for it in reversed(accesses) if (it.pc, it.address) in places), None)
-    event, pcs = None if found is None else _name(found), tuple(access.pc for access in one.accesses)
-    return Suspicion(one.address, one.title, one.steps, event=event, pcs=pcs + one.pcs, tried=True)
+    pcs = tuple(access.pc for access in one.accesses)
+    return Suspicion(one.address, one.title, one.steps, read=found, pcs=pcs + one.pcs, tried=True)
 
 
 def _stopped(one: Decisive, names: Names) -> Suspicion:
@@ -248,7 +253,7 @@ def _novel(one: Novel, names: Names) -> Suspicion:
     says = _NOVEL_SAYS.get(kind) or (_SAW if wrote.who != read.who else _TOO_EARLY)
     title = f"{names.word(read.address)}: {says}"
     return Suspicion(
-        read.word, title, tuple(steps), passed=(one.passed, one.of), event=_event(one.steps),
+        read.word, title, tuple(steps), passed=(one.passed, one.of), read=_last_read(one.steps),
         pcs=tuple(step.pc for step in one.steps),
     )  # fmt: skip
 
@@ -260,7 +265,7 @@ def _told(one: Ranked, names: Names) -> Suspicion:
         steps[1] += f", then {pattern.between} more write(s) of others"
     title = f"{names.word(pattern.steps[-1].address)}: {_SAYS[pattern.kind]}"
     pcs = tuple(step.pc for step in pattern.steps)
-    return Suspicion(pattern.address, title, tuple(steps), one.times, event=_event(pattern.steps), pcs=pcs)
+    return Suspicion(pattern.address, title, tuple(steps), one.times, read=_last_read(pattern.steps), pcs=pcs)
 
 
 def _moment(one: Moment, names: Names) -> Suspicion:
@@ -268,8 +273,8 @@ def _moment(one: Moment, names: Names) -> Suspicion:
     title = one.title.format(word=", ".join(map(names.word, (one.address, *one.others))))
     accesses = [step.access if isinstance(step, Held) else step for step in one.steps]
     pcs = tuple(step.pc for step in one.steps)
-    event = _event([one for one in accesses if isinstance(one, Access)])
-    return Suspicion(one.address, title, tuple(steps), event=event, pcs=pcs, certain=one.certain)
+    read = _last_read([one for one in accesses if isinstance(one, Access)])
+    return Suspicion(one.address, title, tuple(steps), read=read, pcs=pcs, certain=one.certain)
 
 
 def _step(step: Access | Note | Held, names: Names) -> str:
@@ -282,14 +287,14 @@ def _step(step: Access | Note | Held, names: Names) -> str:
     return names.access(step) if isinstance(step, Access) else step.text(names.place, names.who)
 
 
-def _event(steps: Sequence[Access]) -> str | None:
-    """What the last access that reads is called."""
-    return next((_name(one) for one in reversed(steps) if one.reads), None)
-
-
-def _where(access: Access) -> str:
-    return f"core {access.core}, instruction {access.retired}"
+def _last_read(steps: Sequence[Access]) -> Access | None:
+    """The last access that reads."""
+    return next((one for one in reversed(steps) if one.reads), None)
 
 
 def _name(one: Access) -> str:
     return f"{one.core}:{one.retired}"
+
+
+def _where(access: Access) -> str:
+    return f"core {access.core}, instruction {access.retired}"

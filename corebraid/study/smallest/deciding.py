@@ -15,7 +15,14 @@ from corebraid.base.rows.event import FETCH, UNCACHED
 from corebraid.names.inlined_calls import InlinedCalls
 from corebraid.study.attempts import Attempt
 from corebraid.study.causes.code_names import CodeNames
-from corebraid.study.causes.decisive import OTHER_WAY, Decisive, conflict, kind_of, title_of
+from corebraid.study.causes.decisive import (
+    OTHER_WAY,
+    Decisive,
+    conflict,
+    in_passing,
+    kind_of,
+    title_of,
+)
 from corebraid.study.causes.novelty import OWN
 from corebraid.study.course import Course
 from corebraid.study.deadlocks import named_waits
@@ -91,10 +98,13 @@ def _told(
     made = [one for _, one in teller.sequence]
     pair = border(between, late, made)
     if pair is None:
-        if not fails:
-            return None
         made_there = Borders(early, between, late or _following(teller, window.late.who, places[2]))
-        return by_calls(recording, teller, window, places, made_there)
+        found = by_calls(recording, teller, window, places, made_there)
+        if found is not None:
+            return found if fails else found.other_way()
+        pair = later(between, window.late.who, made)
+    if pair is None:
+        return None
     calls = LockCalls(teller.program, data_decides=not cycle(named_waits(recording, teller.program)))
     decided = deciding(early, pair, made, calls, _died_of(recording, made), crossed=fails)
     steps, there, title, other = decided
@@ -102,7 +112,7 @@ def _told(
     said = [teller.access(one, named=True) + called for one, called in zip(steps, callers, strict=True)]
     if not fails:
         title = OTHER_WAY
-        said = [f"where it passes, {'then' if k else 'first'} {one}" for k, one in enumerate(said)]
+        said = list(in_passing(said))
     about = ", ".join(teller.word(one) for one in (there, other) if one is not None)
     looked = any(_LOOKS in (teller.program.symbols.name(one.pc) or "") for one in steps)
     code = CodeNames(teller.program)
@@ -165,6 +175,17 @@ def border(
         before = reversed(made[: made.index(here)])
         meanwhile = takewhile(lambda one, who=here.who: one.who != who, before)  # type: ignore[misc]
         if (there := next((one for one in meanwhile if conflict(one, here)), None)) is not None:
+            return there, here
+    return None
+
+
+def later(between: Sequence[Access], who: int, made: Sequence[Access]) -> tuple[Access, Access] | None:
+    """An access of another at a border, and what the thread that was stopped does later that cannot be
+    swapped with it. who: that thread. made: all that are looked at, in order."""
+    for there in between:
+        first = made.index(there)
+        own = (one for one in made[first : first + _RELIES] if one.who == who)
+        if (here := next((one for one in own if conflict(there, one)), None)) is not None:
             return there, here
     return None
 

@@ -197,12 +197,12 @@ def reduction_of(
 
 def _windows(trials: Trials, smallest: Smallest, way: Way) -> Iterator[Iterator[Window]]:
     """Preemptions with which it fails, narrowed, each in the ways that there are; where it fails without any,
-    one with which it passes."""
+    those with which it passes."""
     if smallest.preempting:
         yield from Narrowing(trials, smallest.found, lambda one: one.way == way).windows()
         return
     with suppress(OutOfTimeError):
-        if (other := turned(trials, smallest.found)) is not None:
+        for other in turned(trials, smallest.found):
             yield from Narrowing(trials, other, passes).windows()
 
 
@@ -230,7 +230,7 @@ def _decided(
             known.add(one.places)
             yield one
             own += not one.of_libraries
-        if own == _MOST_DECIDED:
+        if own == (_MOST_DECIDED if fails else 1):
             return
 
 

@@ -61,7 +61,7 @@ class Told:
                 return [f"{self.who} yields or waits, and goes on itself"]
             return [f"{self.who} cannot go on: {self.to} does" if self.begun else f"{self.to} begins"]
         rows = (
-            ("having", self.done or "done nothing yet that is shared"),
+            ("having", self.done or "used no shared memory yet"),
             ("before", self.call or self.following or "anything more that is shared"),
             ("meanwhile", self.between),
             ("without it", self.without),

@@ -1,7 +1,8 @@
-"""Of a run that fails without any preemption: one preemption with which it does not."""
+"""Of a run that fails without any preemption: preemptions of which one is enough that it does not."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from corebraid.study.course import Course
@@ -9,7 +10,7 @@ from corebraid.study.smallest.trials import Trials, Tried
 from emu.schedule.switches import Switch
 
 #: Schedules that are tried.
-_MOST = 64
+_MOST = 96
 
 
 def passes(tried: Tried) -> bool:
@@ -17,14 +18,31 @@ def passes(tried: Tried) -> bool:
     return tried.way is None and not tried.run.refused
 
 
-def turned(trials: Trials, found: Tried) -> Tried | None:
-    """The first of some schedules with one preemption, spread over the run, that passes. Raises
-    OutOfTimeError."""
+def turned(trials: Trials, found: Tried) -> Iterator[Tried]:
+    """Of each task the first that passes of some schedules in which it is stopped once, spread over what it
+    does. The first task, which makes the others, comes last: it is stopped for what is between others, too.
+    Raises OutOfTimeError."""
     assert found.run.course is not None
-    every = [with_switch(found.switches, one) for one in _preemptions(found.run.course)]
-    some = every[:: max(1, len(every) // _MOST)]
-    number = trials.first(some, lambda one: passes(one) and one.preemptions == 1)
-    return None if number is None else trials.one(some[number])
+    some = spread(list(_preemptions(found.run.course)))
+    tasks = sorted({one.who for one in some})
+    for who in (*tasks[1:], *tasks[:1]):
+        own = [with_switch(found.switches, one) for one in some if one.who == who]
+        number = trials.first(own, lambda one: passes(one) and one.preemptions == 1)
+        if number is not None:
+            yield trials.one(own[number])
+
+
+def spread(every: Sequence[Switch]) -> list[Switch]:
+    """Some of these, in the same order: as many of each task, evenly; of those that have fewer all."""
+    places = defaultdict[int, list[int]](list)
+    for place, one in enumerate(every):
+        places[one.who].append(place)
+    taken, left = list[int](), _MOST
+    for tasks, own in zip(range(len(places), 0, -1), sorted(places.values(), key=len), strict=True):
+        many = min(len(own), max(1, left // tasks))
+        taken += (own[k * len(own) // many] for k in range(many))
+        left -= many
+    return [every[place] for place in sorted(taken)]
 
 
 def _preemptions(course: Course) -> Iterator[Switch]:

@@ -8,9 +8,10 @@ import struct
 from emu.linux.calls.arguments import file_of
 from emu.linux.files import open_flags as of
 from emu.linux.files.file_locks import FileLocks
+from emu.linux.files.nodes import Node
 from emu.linux.files.open_file import OpenFile
 from emu.linux.files.owner import OWNER_PGRP, OWNER_PID
-from emu.linux.files.regular import NodeFile, OpenPath, OpenRegular, mapped_key
+from emu.linux.files.regular import OpenPath, OpenRegular, mapped_key
 from emu.linux.ground.call import Subject, in_part, table
 from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.wait import Blocking, Reason, Wait
@@ -190,11 +191,12 @@ def sys_flock(task: Task, fd: int, operation: int) -> Blocking:
         raise Errno(errno.EINVAL)
     if isinstance(file, OpenPath):
         raise Errno(errno.EBADF)
-    if not isinstance(file, NodeFile):
+    node = getattr(file, "node", None)
+    if not isinstance(node, Node):
         return 0
-    if file.node.locks is None:
-        file.node.locks = FileLocks()
-    locks = file.node.locks
+    if node.locks is None:
+        node.locks = FileLocks()
+    locks = node.locks
     if kind == _LOCK_UN:
         locks.release(file)
         return 0

@@ -9,6 +9,7 @@ from operator import or_
 
 from emu.linux.calls.timespec import read_timespec, read_timeval
 from emu.linux.files.open_file import POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLPRI, OpenFile
+from emu.linux.files.regular import OpenPath
 from emu.linux.ground.call import Subject, table
 from emu.linux.ground.failure import Errno, Interrupted
 from emu.linux.ground.timespec import pack_timespec, pack_timeval
@@ -101,12 +102,14 @@ def _poll(task: Task, address: int, n: int, deadline: int | None) -> Blocking:
 
 
 def _file(task: Task, fd: int) -> OpenFile | None:
+    """What can be waited for; a place in the tree (O_PATH) cannot."""
     if fd < 0:
         return None
     try:
-        return task.process.descriptors.get(fd)
+        file = task.process.descriptors.get(fd)
     except Errno:
         return None
+    return None if isinstance(file, OpenPath) else file
 
 
 def sys_poll(task: Task, fds: int, n: int, timeout: int) -> Blocking:

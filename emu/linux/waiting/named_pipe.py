@@ -33,6 +33,8 @@ class NamedPipe(Node):
         if not (self._pipe.readers or self._pipe.writers):
             # What nobody has read is gone with the last who had it open.
             self._pipe = Pipe()
+        if flags & os.O_DIRECT:
+            raise Errno(errno.EINVAL)
         pipe, waits = self._pipe, not flags & os.O_NONBLOCK
         if flags & os.O_ACCMODE == os.O_WRONLY and not waits and not pipe.readers:
             raise Errno(errno.ENXIO)
@@ -59,7 +61,8 @@ def await_partner(end: PipeReader | PipeWriter) -> Generator[Wait, Reason, None]
     end is closed then."""
     pipe, came = end.pipe, _others(end)
     other = "reading" if isinstance(end, PipeWriter) else "writing"
-    what = f"an open of {end.name}, a named pipe that nobody has open for {other}"
+    # Two pipes may have had one name, one after the other.
+    what = f"an open of {end.name}, a named pipe (inode {end.inode}) that nobody has open for {other}"
     pipe.opening.append(end)
     try:
         while _others(end) == came:

@@ -209,7 +209,9 @@ class _PipeEnd(WaitableFile):
         return super().stat() if self.node is None else self.node.stat()
 
     def close(self) -> None:
-        """It is no end any more."""
+        """It is no end any more, and has no lock."""
+        if self.node is not None and self.node.locks is not None:
+            self.node.locks.release(self)
         self.changed.wake()
         self.pipe.left()
 

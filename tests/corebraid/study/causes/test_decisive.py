@@ -87,13 +87,16 @@ def test_a_mutex_that_is_kept_comes_behind_what_decides_about_the_wait() -> None
         assert decides in told
 
 
-def hint(event: str) -> suspects.Suspicion:
-    return suspects.Suspicion(0x10, "", (), event=event)
+def hint(title: str) -> suspects.Suspicion:
+    """Of a read, if it has the name of an event."""
+    core, colon, count = title.partition(":")
+    read = Access(0, 0, int(core), int(count), 0, 0x10, 8, READ, 0, 0) if colon else None
+    return suspects.Suspicion(0x10, title, (), read=read)
 
 
-def first_of(*asked: Any) -> list[str | None]:
-    """The events of what is told first."""
-    return [one.event for one in suspects.in_order(*asked)[0]]
+def first_of(*asked: Any) -> list[str]:
+    """The titles of what is told first."""
+    return [one.title for one in suspects.in_order(*asked)[0]]
 
 
 def test_who_wrote_the_pointer_comes_before_the_order_of_a_lock_alone() -> None:
@@ -116,7 +119,7 @@ def test_what_threads_did_last_before_they_waited() -> None:
     assert first_of(moments, [lock], [], None) == ["circle", "looks", "look", "lock"]
     assert first_of(moments, [data, lock], [], None) == ["circle", "looks", "data", "lock"]
     _, then = suspects.in_order(moments, [data], [hint("unusual")], None)
-    assert [one.event for one in then] == ["look", "before", "unusual"]
+    assert [one.title for one in then] == ["look", "before", "unusual"]
 
 
 def finding(hunted: Hunted) -> Finding:

@@ -173,6 +173,35 @@ static void *work(void *name) {
 }
 """
 
+#: One sends a signal of which the other one has yet to say what is done on it.
+TOLD = """
+static void handler(int number) { (void)number; }
+static void prepare(void) { }
+static void *work(void *name) {
+    if (*(char *)name == 'a') kill(getpid(), SIGUSR1);
+    else signal(SIGUSR1, handler);
+    return 0;
+}
+"""
+#: One reads from a pipe that the other makes anew before it writes.
+MADE_ANEW = """
+static void prepare(void) { if (mkfifo("/tmp/answer", 0600)) exit(2); }
+static void *work(void *name) {
+    char got;
+    int file;
+    if (*(char *)name == 'a') {
+        file = open("/tmp/answer", O_RDONLY);
+        read(file, &got, 1);
+    } else {
+        unlink("/tmp/answer");
+        mkfifo("/tmp/answer", 0600);
+        file = open("/tmp/answer", O_WRONLY);
+        write(file, "x", 1);
+    }
+    return 0;
+}
+"""
+
 
 def hunted(tmp_path: Path, source: str, runs: int = 300) -> corebraid.Hunted:
     program = compiled(tmp_path, "program.c", HEAD + source + MAIN, "-O1", "-Wl,-z,now")
@@ -263,6 +292,28 @@ def test_a_signal_that_comes_too_early(tmp_path: Path) -> None:
         assert f"program.c:{line})" in step
     assert "makes the system call tgkill, from work" in sent
     assert " is at the end of what it has called at work" in stands
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("source", "about", "calls"),
+    [
+        (MADE_ANEW, "the file /tmp/answer", ("mknodat", "openat")),
+        (TOLD, "what is done on SIGUSR1", ("rt_sigaction", "kill")),
+    ],
+)
+def test_calls_that_come_too_early_without_any_preemption(
+    tmp_path: Path, source: str, about: str, calls: tuple[str, ...]
+) -> None:
+    found = hunted(tmp_path, source)
+    assert found.finding is not None
+    assert found.finding.suspicions
+    first = found.finding.suspicions[0]
+    assert first.tried
+    assert first.title == f"{about}: not in the order in which it passes"
+    for step, call, when in zip(first.steps, calls, ("first", "then"), strict=True):
+        assert step.startswith(f"where it passes, {when} thread ")
+        assert f"makes the system call {call}, from work" in step
 
 
 @needs_gcc

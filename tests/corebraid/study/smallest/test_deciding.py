@@ -6,7 +6,7 @@ import pytest
 
 from corebraid.base.rows.event import READ, RMW, WRITE
 from corebraid.study.shared_rows import Access
-from corebraid.study.smallest.deciding import border, deciding
+from corebraid.study.smallest.deciding import border, deciding, later
 from corebraid.study.smallest.sections import LockCalls
 
 KINDS = {"R": READ, "W": WRITE, "A": RMW}
@@ -133,6 +133,21 @@ def test_the_accesses_at_the_borders(
 ) -> None:
     made = accesses(text)
     found = border([made[between]], [made[late]], made)
+    assert (None if found is None else tuple(one.at for one in found)) == pair
+
+
+@pytest.mark.parametrize(
+    ("text", "between", "who", "pair"),
+    [
+        # What the thread that was stopped goes on with has to do with nothing; what it does then has.
+        ("1Wx0-1 2Rx1 1Wy0-1 1Wx1-2 2Ry1", 1, 1, (1, 3)),
+        ("1Wx0-1 2Rx1 1Rx1 3Wx1-2 1Wx2-3", 1, 1, (1, 4)),
+        ("1Wx0-1 2Rx1 1Rx1 2Wx1-2", 1, 1, None),
+    ],
+)
+def test_what_a_thread_does_later(text: str, between: int, who: int, pair: tuple[int, int] | None) -> None:
+    made = accesses(text)
+    found = later([made[between]], who, made)
     assert (None if found is None else tuple(one.at for one in found)) == pair
 
 

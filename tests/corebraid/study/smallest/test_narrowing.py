@@ -13,7 +13,7 @@ import pytest
 from corebraid.study.course import Course
 from corebraid.study.smallest.narrowing import Instruction, Narrowing, Window
 from corebraid.study.smallest.trials import OutOfTimeError
-from corebraid.study.smallest.turned import passes, turned, with_switch
+from corebraid.study.smallest.turned import passes, spread, turned, with_switch
 from emu.schedule.noting import Noting, merged
 from emu.schedule.switches import Switch, Switches
 
@@ -179,8 +179,7 @@ def test_of_what_fails_without_a_preemption_it_is_found_what_passes(seed: int) -
     events = frozenset((task, at) for task in lengths for at in range(0, lengths[task], 4))
     tiny = Tiny(lengths, before((1, early), (2, late)), events)
     trials: Any = tiny
-    found = turned(trials, tiny.one(()))
-    assert found is not None
+    found = next(one for one in turned(trials, tiny.one(())) if one.switches[0].who == 1)
     assert passes(found)
     ((window,),) = Narrowing(trials, found, passes).windows()
     assert (window.between, window.late) == (Instruction(2, late), Instruction(1, early))
@@ -188,7 +187,21 @@ def test_of_what_fails_without_a_preemption_it_is_found_what_passes(seed: int) -
 
 def test_nothing_is_found_where_nothing_passes() -> None:
     trials: Any = (tiny := Tiny({1: 30, 2: 30}, lambda order: True, frozenset({(1, 5), (1, 9)})))
-    assert turned(trials, tiny.one(())) is None
+    assert not list(turned(trials, tiny.one(())))
+
+
+def test_of_what_each_task_does_as_much_is_tried() -> None:
+    events = {1: 2000, 2: 3, 3: 500}
+    every = [Switch(who, at, 4) for who, many in events.items() for at in range(1, many + 1)]
+    some = spread(every)
+    tried = {who: [one.at for one in some if one.who == who] for who in events}
+    assert some == [one for one in every if one in some]
+    assert tried[2] == [1, 2, 3]
+    assert len(tried[1]) - len(tried[3]) in (0, 1)
+    assert len(some) == 96
+    for who in (1, 3):
+        assert (tried[who][0], tried[who][-1] > 0.95 * events[who]) == (1, True)
+    assert spread(every[:40]) == every[:40]
 
 
 def test_a_switch_comes_before_those_of_its_task_that_are_due_later() -> None:
