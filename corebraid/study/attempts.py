@@ -25,6 +25,9 @@ _EVERY, _LATE = 4, ("late:3", "late:5")
 #: Where none was seen to: from which run on one of so many does, which is PCT as long as there is no timeout.
 _LATER, _SELDOM = 32, 8
 
+#: Which run of 'mixed' has no preemptions; the one before, where timeouts come early in this one.
+_PLAIN = 7
+
 #: Called with how many runs are over.
 Progress = Callable[[int], None]
 
@@ -91,7 +94,7 @@ class Ended:
         self.runs += 1
         end = run.manifest.end
         self.cut += end is not None and end.reason in _CUT
-        if run.manifest.totals.get("tasks", 1) != 1:
+        if self.alone and run.manifest.totals.get("tasks", 1) != 1:
             self.threaded = _lowest(self.threaded, run.attempt.seed)
 
     def __add__(self, more: Ended) -> Ended:
@@ -106,9 +109,11 @@ def _lowest(one: int | None, other: int | None) -> int | None:
 def attempts(
     n: int, seed: int, schedule: str, *, apart: bool = False, timed: bool = False
 ) -> Iterator[Attempt]:
-    """The runs of a hunt. 'mixed': chaos and PCT of several depths in turn. apart: each has a seed of its own
-    for its schedule alone. timed: threads wait with timeouts; some runs let these come early."""
+    """The runs of a hunt. 'mixed': chaos and PCT of several depths in turn, and one without preemptions: in
+    all others a thread that runs long is soon behind. apart: each has a seed of its own for its schedule
+    alone. timed: threads wait with timeouts; some runs let these come early."""
     from emu.schedule.scheduler import LATE
+    from emu.schedule.switches import schedule_of
 
     for number in range(n):
         policy = schedule
@@ -116,6 +121,8 @@ def attempts(
             policy = "chaos" if number % 2 == 0 else f"pct:{_DEPTHS[number // 2 % len(_DEPTHS)]}"
             if timed and number % _EVERY == _EVERY - 1:
                 policy = _LATE[number // _EVERY % len(_LATE)]
+            elif apart and number == _PLAIN - timed:
+                policy = schedule_of([])
             elif number >= _LATER and number % _SELDOM == _SELDOM - 1:
                 policy = policy.replace("pct:", LATE)
         yield (

@@ -180,8 +180,8 @@ def hunt_in(
     if alone:
         # With its own seed a run may have threads, and then it is looked into as others are.
         whole = (replace(tried, schedule_seed=tried.seed) for tried in whole)
-    run, done = _hunt_whole(subject, whole, conditions, place, jobs, progress)
-    return run, replace(done, alone=alone)
+    done = Ended(alone=alone)
+    return _hunt_whole(subject, whole, conditions, place, jobs, progress, done), done
 
 
 def _hunt_forked(
@@ -219,18 +219,18 @@ def _hunt_whole(
     place: Path,
     jobs: int,
     progress: Progress,
-) -> tuple[Run | None, Ended]:
-    """Runs that are recorded from the beginning, each."""
+    done: Ended,
+) -> Run | None:
+    """Runs that are recorded from the beginning, each; `done` is told."""
     if jobs <= 1:
-        done = Ended()
         for tried in tries:
             run = attempt(subject, tried, place / str(tried.number), conditions)
             done.add(run)
             progress(done.runs)
             if run.held or run.refused:
-                return run, done
-        return None, done
-    return _hunt_together(subject, tries, conditions, place, jobs, progress)
+                return run
+        return None
+    return _hunt_together(subject, tries, conditions, place, jobs, progress, done)
 
 
 def _hunt_together(
@@ -240,10 +240,10 @@ def _hunt_together(
     place: Path,
     jobs: int,
     progress: Progress,
-) -> tuple[Run | None, Ended]:
+    done: Ended,
+) -> Run | None:
     context = multiprocessing.get_context("fork")
     found: Run | None = None
-    done = Ended()
     with ProcessPoolExecutor(jobs, context, initializer=begin_worker, initargs=(os.getpid(),)) as pool:
         pending: set[Future[Run]] = set()
         try:
@@ -256,7 +256,7 @@ def _hunt_together(
                     with interrupts_held():
                         pending.add(pool.submit(attempt, subject, tried, where, conditions))
                 if not pending:
-                    return found, done
+                    return found
                 over, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for run in (future.result() for future in over):
                     done.add(run)

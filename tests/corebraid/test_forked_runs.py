@@ -156,7 +156,9 @@ def test_programs_with_one_thread_are_hunted_as_before(tmp_path: Path) -> None:
         LINUX / "static_hello", tmp_path / "rec", until=["exit==0"], explain=False, reduce=False
     )
     assert hunted.finding is not None
-    assert hunted.finding.run.attempt.schedule_seed is None
+    tried = hunted.finding.run.attempt
+    assert tried.schedule_seed == tried.seed
+    assert hunted.alone
 
 
 def test_what_cannot_be_forked() -> None:
@@ -300,7 +302,12 @@ def draws(tries: Iterator[Attempt]) -> list[tuple[int, int | None]]:
 def test_runs_have_seeds_of_their_own() -> None:
     assert draws(attempts(3, 5, "chaos")) == [(5, None), (6, None), (7, None)]
     assert draws(attempts(3, 5, "chaos", apart=True)) == [(5, 5), (5, 6), (5, 7)]
-    assert np.unique([one.schedule for one in attempts(9, 0, "mixed", apart=True)]).size == 4
+    assert np.unique([one.schedule for one in attempts(9, 0, "mixed", apart=True)]).size == 5
+    for timed, number in ((False, 7), (True, 6)):
+        mixed = list(attempts(300, 0, "mixed", apart=True, timed=timed))
+        assert [one.number for one in mixed if one.schedule == "switches:none"] == [number]
+    # Of a program of one thread, and of firmware, each run is as if it stood alone.
+    assert "switches:none" not in {one.schedule for one in attempts(300, 0, "mixed")}
 
 
 def test_runs_a_second_are_those_behind_the_first() -> None:
