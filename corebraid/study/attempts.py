@@ -107,11 +107,11 @@ def _lowest(one: int | None, other: int | None) -> int | None:
 
 
 def attempts(
-    n: int, seed: int, schedule: str, *, apart: bool = False, timed: bool = False
+    n: int, seed: int, schedule: str, *, apart: bool = False, timed: bool = False, plain: bool = True
 ) -> Iterator[Attempt]:
     """The runs of a hunt. 'mixed': chaos and PCT of several depths in turn, and one without preemptions: in
     all others a thread that runs long is soon behind. apart: each has a seed of its own for its schedule
-    alone. timed: threads wait with timeouts; some runs let these come early."""
+    alone. timed: threads wait with timeouts; some runs let these come early. plain: with the one without."""
     from emu.schedule.scheduler import LATE
     from emu.schedule.switches import schedule_of
 
@@ -121,7 +121,7 @@ def attempts(
             policy = "chaos" if number % 2 == 0 else f"pct:{_DEPTHS[number // 2 % len(_DEPTHS)]}"
             if timed and number % _EVERY == _EVERY - 1:
                 policy = _LATE[number // _EVERY % len(_LATE)]
-            elif apart and number == _PLAIN - timed:
+            elif apart and plain and number == _PLAIN - timed:
                 policy = schedule_of([])
             elif number >= _LATER and number % _SELDOM == _SELDOM - 1:
                 policy = policy.replace("pct:", LATE)

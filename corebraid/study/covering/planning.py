@@ -83,7 +83,7 @@ class Planner:
 
     def __init__(self, runs: int, seed: int) -> None:
         self._runs, self._seed = runs, seed
-        self._fresh = attempts(runs, seed, MIXED, apart=True)
+        self._fresh = attempts(runs, seed, MIXED, apart=True, plain=False)
         self._random = random.Random(f"cover/{seed}")
         self._number = 0
         self.seen: set[Sites] = set()

@@ -61,7 +61,7 @@ def test_while_nothing_is_seen_runs_are_those_of_mixed_and_one_without_preemptio
     assert made[1].schedule == f"{PREFIX}none"
     fresh = [one for one in made if one is not made[1]]
     assert [(one.schedule, one.schedule_seed) for one in fresh] == [
-        (one.schedule, one.schedule_seed) for one in attempts(29, 5, "mixed", apart=True)
+        (one.schedule, one.schedule_seed) for one in attempts(29, 5, "mixed", apart=True, plain=False)
     ]
     assert {one.seed for one in made} == {5}
     assert all(one.noted and one.seeing for one in made)
