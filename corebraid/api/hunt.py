@@ -180,8 +180,10 @@ def _hunted(
         if run is not None and run.held:
             keep(place, run, directory)
     speed = Speed(done.runs, time.monotonic() - began, first)
-    over = Hunted(speed, cut=done.cut, hidden=subject.hidden, buffered=done.buffered)
-    over = replace(over, alone=done.alone, threaded=done.threaded if done.alone else None)
+    over = Hunted(
+        speed, cut=done.cut, hidden=subject.hidden, buffered=done.buffered, alone=done.alone,
+        threaded=done.threaded,
+    )  # fmt: skip
     if run is None:
         plain = not done.buffered and asked.model == "sc"
         return replace(over, whole=subject.split and plain, in_order=subject.overtaken and plain)

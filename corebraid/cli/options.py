@@ -141,5 +141,5 @@ json_behind_option = click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print one JSON object behind what the guest prints (see --output); it begins a line.",
+    help="Print one JSON object, from a new line on, behind what the guest prints (see --output).",
 )

@@ -98,8 +98,8 @@ class Ended:
             self.threaded = _lowest(self.threaded, run.attempt.seed)
 
     def __add__(self, more: Ended) -> Ended:
-        both = (self.runs + more.runs, self.cut + more.cut, self.buffered + more.buffered)
-        return Ended(*both, self.alone or more.alone, _lowest(self.threaded, more.threaded))
+        counts = (self.runs + more.runs, self.cut + more.cut, self.buffered + more.buffered)
+        return Ended(*counts, self.alone or more.alone, _lowest(self.threaded, more.threaded))
 
 
 def _lowest(one: int | None, other: int | None) -> int | None:

@@ -188,7 +188,7 @@ class Hunted:
     not see. whole: instructions that read shared words and write them, and are not indivisible, were taken as
     one in all runs. in_order: threads store and load crosswise, and no load overtook a store. buffered: runs
     in which cores had store buffers, for which nobody has asked. alone: the program has one thread with the
-    first seed, and its runs have a seed each; threaded: the lowest with which it has several."""
+    first seed, and its runs have a seed each; threaded: the lowest of these with which it has several."""
 
     speed: Speed
     finding: Finding | None = None

@@ -24,12 +24,12 @@ from corebraid.cli.guest_options import (
     read_input,
 )
 from corebraid.cli.guest_output import not_seen
+from corebraid.cli.hunt_notes import note_not_found, note_threads
 from corebraid.cli.newfile import check_new_file, new_file
 from corebraid.cli.options import Whole, json_behind_option, positive, seconds, seed
 from corebraid.cli.wording import TYPED
 from corebraid.study.attempts import MIXED
 from corebraid.study.conditions import Condition
-from emu.linux.files.absent import is_systems
 from recorder.capture.guest import find_program, recording_name
 
 if TYPE_CHECKING:
@@ -229,11 +229,7 @@ def command(
     if hunted.searched is not None and hunted.finding is None:
         return _show_search(hunted, as_json=as_json)
     if hunted.finding is None:
-        buffered = f", {hunted.buffered} of them with store buffers" if hunted.buffered else ""
-        more = _MORE_SEEDS if hunted.alone else _MORE
-        console.note(f"not found in {hunted.speed.runs} runs{buffered} ({hunted.speed}); {more}")
-        _note_threads(hunted)
-        _note_what_runs_leave_out(hunted)
+        note_not_found(hunted)
         if as_json:
             console.facts(hunted.facts())
         return 1
@@ -246,7 +242,7 @@ def command(
         _show(hunted, program, arguments, as_json)
         raise
     _show(hunted, program, arguments, as_json)
-    _note_threads(hunted)
+    note_threads(hunted)
     if hunted.hidden:
         console.note(not_seen(hunted.hidden))
     if piped:
@@ -278,55 +274,6 @@ def _looked_into(
 
 #: Seconds for the runs of a bisection where nothing is reduced.
 _BISECT_TIME = 20.0
-_MORE = (
-    "--runs, --seed, --cores, --learn or --schedule may help; "
-    "--exhaustive tries all orders of a small program"
-)
-
-
-#: Of a program in which schedules decide nothing, and what may help there.
-_ALONE = (
-    "the program never has two threads: its runs differ by --seed alone (addresses of the stack, getrandom, "
-    "the order of directories)"
-)
-_THREADED = (
-    "the program has one thread in the run from which was learnt what it shares, and several with "
-    "--seed {seed}: hunt with that one"
-)
-_MORE_SEEDS = "--runs or --seed may help"
-#: What a hunt does not try that would have others come between.
-_WHOLE = (
-    "instructions of the program read shared memory and write it, as 'x += 1' may become: each was taken as "
-    "one; --model tso lets others come in between"
-)
-_IN_ORDER = (
-    "threads of the program each store to what the other one then loads: no load came before an earlier "
-    "store; --model tso lets them"
-)
-
-
-def _note_threads(hunted: Hunted) -> None:
-    """Where there was one thread in the run that was learnt from."""
-    if hunted.threaded is not None:
-        console.note(_THREADED.format(seed=hunted.threaded))
-    elif hunted.alone:
-        console.note(_ALONE)
-
-
-def _note_what_runs_leave_out(hunted: Hunted) -> None:
-    """Of a hunt that has found nothing."""
-    if hunted.whole:
-        console.note(_WHOLE)
-    if hunted.in_order:
-        console.note(_IN_ORDER)
-    if hunted.cut:
-        console.note(
-            f"{hunted.cut} of these runs did not end: they were ended at their limit of instructions, or of "
-            "system calls (--limit); --until timeout finds them"
-        )
-    # What every program looks for is of interest where one fails.
-    if hunted.hidden and not is_systems(hunted.hidden[0]):
-        console.note(not_seen(hunted.hidden))
 
 
 def _show_search(hunted: Hunted, *, as_json: bool) -> int:

@@ -87,8 +87,7 @@ class Says(IntEnum):
 @dataclass(frozen=True)
 class Moment:
     """title: with {word} for the names of `address` and `others`. certain: it alone is why the run ended
-    so. says: how much. waited: words at
-    which a thread waits, of which what decides may say more."""
+    so. says: how much. waited: words at which a thread waits, of which what decides may say more."""
 
     address: int
     title: str

@@ -160,7 +160,7 @@ def _by_calls_alone(
 def _by_signal(teller: Teller, between: _Step, late: _Step, where: Standing | None) -> Decisive | None:
     """Of a signal that a thread gets before it goes on, as one by which it is cancelled. where: it stands
     then, where that is not in own code."""
-    if between.call is None or between.access is not None:
+    if between.call is None:
         return None
     number = signal_to(between.call.name, between.call.arguments, late.who)
     if number is None:

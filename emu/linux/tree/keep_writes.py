@@ -122,10 +122,13 @@ class _Keeper:
         elif modes.S_ISFIFO(node.kind):
             parent = self._below(base, names[:-1])
             try:
-                os.mkfifo(encode(names[-1]), dir_fd=parent)
-                os.chmod(encode(names[-1]), node.stat().mode & 0o777, dir_fd=parent)
+                os.mkfifo(encode(names[-1]), 0o600, dir_fd=parent)
+                flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+                pipe = os.open(encode(names[-1]), flags, dir_fd=parent)
             finally:
                 os.close(parent)
+            os.fchmod(pipe, node.stat().mode & 0o777)
+            os.close(pipe)
 
     def write(self, base: int, names: list[str], mode: int, pieces: Iterable[tuple[int, bytes]]) -> None:
         """A new file of (offset, bytes); never one that is there, never through a link."""

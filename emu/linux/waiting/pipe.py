@@ -136,11 +136,6 @@ class Pipe:
         for end in self.writers:
             end.announce(events)
 
-    def to_owners(self, ends: Sequence[WaitableFile], happened: int) -> None:
-        """Tell who asked for signals (O_ASYNC)."""
-        for end in ends:
-            end.tell_owner(happened)
-
     def joined(self) -> None:
         """The first to read, or to write, has come (wake_up_partner in fs/pipe.c)."""
         self.to_readers(0)
@@ -154,8 +149,14 @@ class Pipe:
         elif self.writers and not self.readers:
             self.to_writers(POLLERR | POLLOUT)
         if bool(self.readers) != bool(self.writers):
-            self.to_owners(self.readers, POLL_IN)
-            self.to_owners(self.writers, POLL_OUT)
+            _tell_owners(self.readers, POLL_IN)
+            _tell_owners(self.writers, POLL_OUT)
+
+
+def _tell_owners(ends: Sequence[WaitableFile], happened: int) -> None:
+    """Whoever asked for signals (O_ASYNC)."""
+    for end in ends:
+        end.tell_owner(happened)
 
 
 class _PipeEnd(WaitableFile):
@@ -241,7 +242,7 @@ class PipeReader(_PipeEnd):
         data = pipe.take(n)
         if was_full and not pipe.full:
             pipe.to_writers(POLLOUT)
-        pipe.to_owners(pipe.writers, POLL_OUT)
+        _tell_owners(pipe.writers, POLL_OUT)
         return data
 
     def poll(self) -> int:
@@ -273,7 +274,7 @@ class PipeWriter(_PipeEnd):
         done = pipe.put(data, bool(self.flags & os.O_DIRECT))
         # Linux makes an edge of a write that found no room, too.
         pipe.to_readers(POLLIN)
-        pipe.to_owners(pipe.readers, POLL_IN)
+        _tell_owners(pipe.readers, POLL_IN)
         if not done:
             raise Errno(errno.EAGAIN)
         if self.node is not None:

@@ -295,6 +295,29 @@ def test_a_signal_that_comes_too_early(tmp_path: Path) -> None:
 
 
 @needs_gcc
+def test_who_is_cancelled_before_it_has_begun_is_found_soon(tmp_path: Path) -> None:
+    # To cancel a thread a library is loaded, which takes longer than a thread may go on alone in most runs.
+    source = """
+static void *work(void *done) {
+    fsync(-1);
+    *(int *)done = 1;
+    return 0;
+}
+int main(void) {
+    pthread_t thread;
+    int done = 0;
+    pthread_create(&thread, 0, work, &done);
+    pthread_cancel(thread);
+    pthread_join(thread, 0);
+    return !done;
+}
+"""
+    program = compiled(tmp_path, "program.c", HEAD + source, "-O1")
+    found = corebraid.hunt(program, tmp_path / "rec", jobs=1, runs=8, reduce=False, explain=False)
+    assert found.finding is not None
+
+
+@needs_gcc
 @pytest.mark.parametrize(
     ("source", "about", "calls"),
     [
