@@ -26,6 +26,7 @@ from emu.core.running import (
 from emu.hooks.fill import on_fill
 from emu.hooks.native_isa import InstructionHook
 from emu.hooks.registry import native_isa
+from emu.native.positions import Positions
 from emu.native.state import CORE_AT, RUNNING, address_of, words_of
 from emu.native.unicorn import add_hook, address_of_function
 from isa.abi import LinuxAbi
@@ -129,6 +130,12 @@ class Core:
         self.native.watch(self._engine, address_of(self.rows))
         self.row["forget_page"] = address_of_function(self.native.forget_page)
         self._unharmed = self._engine.context_save()
+
+    def locate_when_asked(self) -> None:
+        """The instruction that makes an access is found when a hook asks for it. Each hook on accesses has to
+        forget in its end what was not asked."""
+        self._positions = Positions(self.rows)
+        self.row["locate"] = address_of_function(self.native.locate)
 
     def try_stores(self) -> None:
         """Have the emulator store all of an operand or nothing."""

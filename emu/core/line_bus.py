@@ -71,6 +71,7 @@ class LineBus:
         core.row["tags"], core.row["stamps"] = address_of(ways[0]), address_of(ways[1])
         core.add_hook(uc.UC_HOOK_BLOCK, on_block)
         on_access = on_tapped_memory if tapped else on_memory
+        core.locate_when_asked()
         core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_access)
 
     def map_devices(self, core: Core, page: NDArray[np.uint8]) -> None:

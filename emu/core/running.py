@@ -71,6 +71,7 @@ def run_core(rows, pc, until, renew):
         core.stop_reason = _ZERO
         core.stop_pc = _ZERO
         core.exception = _ZERO
+        core.unlocated = _ZERO
         if core.revoked != _ZERO:
             core.revoked = _ZERO
             fit_tlb(core)

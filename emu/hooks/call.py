@@ -16,6 +16,7 @@ from emu.hooks.access import log_input, stop, stop_before
 from emu.hooks.replay import next_input_is, take_value
 from emu.hooks.shared_access import event_is_due
 from emu.hooks.trace_tso import settle_all
+from emu.native.positions import locate
 from emu.native.registers import read_register, write_register
 from emu.native.state import CORE, STOP_CALL, STOP_MISPLACED, core_at, machine_at
 from emu.native.unicorn import BLOCK_HOOK, SYSTEM_CALL_HOOK, hook, pointer, uc_emu_stop
@@ -88,6 +89,7 @@ def on_counted_call(handle, address, size, user):
 @hook(SYSTEM_CALL_HOOK)
 def on_unserved_call(handle, user):
     core = core_at(user)
+    locate(core)
     core.exception = np.uint64(SYSTEM_CALL) + _ONE
     uc_emu_stop(core.handle)
 

@@ -35,7 +35,9 @@ class NativeIsa:
     try_stores: an emulator makes no part of a store from now on that fails in another part; without that a
     hook on its accesses is needed to take the first part back.
     watch: an emulator tells the core whose row lies at an address of this process of its accesses to watched
-    pages. Raises CorebraidError. forget_page: the name of the emulator's function that forgets one page that
+    pages. Raises CorebraidError. locate: the name of the emulator's function that finds which instruction
+    makes an access; where a core's row has its address that waits until it is asked. forget_page: the name of
+    the emulator's function that forgets one page that
     a processor has filled. tlb: where a new emulator can be told how large its TLB is to be
     (`emu.native.tlb.descriptions`), 0 if nowhere. tlb_modes: of a processor, each of which has one.
     fault_code: the error code of the exception that the emulator has just raised.
@@ -61,6 +63,7 @@ class NativeIsa:
     run_programs: Callable[[unicorn.Uc, int], None]
     try_stores: Callable[[unicorn.Uc], None]
     watch: Callable[[unicorn.Uc, int], None]
+    locate: str
     forget_page: str
     tlb: Callable[[unicorn.Uc], int]
     tlb_modes: int

@@ -223,7 +223,9 @@ def note_access(core, is_write, address, size, value):
 
 @hook(MEMORY_HOOK)
 def on_memory(handle, kind, address, size, value, user):
-    note_access(core_at(user), kind == UC_MEM_WRITE, address, size, np.uint64(value))
+    core = core_at(user)
+    note_access(core, kind == UC_MEM_WRITE, address, size, np.uint64(value))
+    core.unlocated = _ZERO
 
 
 @hook(INTERRUPT_HOOK)

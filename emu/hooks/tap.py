@@ -63,3 +63,4 @@ def on_tapped_memory(handle, kind, address, size, value, user):
     is_write = kind == UC_MEM_WRITE
     note_access(core, is_write, address, size, np.uint64(value))
     tap_access(core, is_write, address, size, np.uint64(value))
+    core.unlocated = _ZERO

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import carray, njit
+from emu.native.positions import known_position, locate
 from emu.native.unicorn import peek64, pointer, uc_reg_read, uc_reg_write
+
+_NONE = np.uint64(0)
 
 
 @njit(cache=True)
@@ -25,4 +28,11 @@ def write_register(core, register, number):
 @njit(cache=True)
 def read_pc(core):
     """The program counter; exact inside memory and instruction hooks."""
-    return read_register(core, np.int32(core.pc_register))
+    if core.unlocated == _NONE:
+        return read_register(core, np.int32(core.pc_register))
+    row, known = known_position(core)
+    if not known:
+        row[0] = core.unlocated
+        locate(core)
+        row[1] = read_register(core, np.int32(core.pc_register))
+    return row[1]

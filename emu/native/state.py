@@ -48,6 +48,10 @@ CORE_FIELDS = (
     # the straight run of instructions that this core is in; fetched: a block's lines were fetched and it has
     # not begun
     "mid_run", "lost", "lost_n", "fetched",
+    # locate: the address of the emulator's function that finds the instruction that makes an access, where
+    # that waits until a hook asks for it; 0: hooks are called when it is found. unlocated: for which access
+    # it waits; positions: those that were found (emu/native/positions.py)
+    "locate", "unlocated", "positions",
     # nonzero: rights to pages were taken from the core, and the emulator has not forgotten them
     "revoked",
     # the emulator's TLB (emu/native/tlb.py): where what it is told is, 0: nowhere; how many modes have one;
@@ -89,7 +93,7 @@ CORE_FIELDS = (
     # unwatched, and which they are (emu/core/watched_pages.py). gains: what comes with a page is traced.
     # holds: what stands for pages whose holds are rows, uint64 each (emu/hooks/trace_holds.py); 0: none are.
     # agents_words: addresses of words of such pages that agents use, ascending.
-    # processor: the emulator's, once it has filled a page while it tells of accesses, else 0; forget_page:
+    # processor: the emulator's, once it has told of itself, else 0; forget_page:
     # the address of what forgets one page that it has filled
     "trace", "trace_n", "trace_limit", "trace_sequence", "trace_cursor", "trace_stratum",
     "watched", "marking", "gains", "holds", "agents_words", "agents_words_n", "processor", "forget_page",

@@ -12,6 +12,7 @@ from emu.board.board import Board
 from emu.bus.names import PAGE
 from emu.code.blocks import BlockTable
 from emu.core.placed_hooks import PlacedHooks
+from emu.native.positions import Positions
 from emu.schedule.shared_words import SharedWords
 from emu.snapshot.arenas import Arenas
 from emu.snapshot.cores import SavedCore
@@ -20,7 +21,7 @@ from emu.snapshot.failure import UnsavableError
 from emu.snapshot.objects import SavedObjects
 
 #: Kept otherwise (`emu.snapshot.cores`), never changed, or no part of a machine's state.
-_APART = (BlockTable, PlacedHooks, CFunction, Kernel, unicorn.Uc, SharedWords, Connection)
+_APART = (BlockTable, Positions, PlacedHooks, CFunction, Kernel, unicorn.Uc, SharedWords, Connection)
 
 
 class Snapshot:

@@ -6,6 +6,7 @@ import numpy as np
 from unicorn import x86_const as x86
 
 from corebraid.base.compiled import carray, njit
+from emu.native.positions import locate
 from emu.native.registers import read_register, write_register
 from emu.native.state import core_at
 from emu.native.unicorn import INSTRUCTION_HOOK, hook, pointer
@@ -44,6 +45,7 @@ def answer_cpuid(core, leaf, subleaf):
 @hook(INSTRUCTION_HOOK)
 def on_cpuid(handle, user):
     core = core_at(user)
+    locate(core)
     leaf = read_register(core, _RAX) & _LOW
     k = answer_cpuid(core, leaf, read_register(core, _RCX) & _LOW)
     a = b = c = d = _ZERO

@@ -183,6 +183,7 @@ NATIVE = NativeIsa(
     run_programs=run_programs,
     try_stores=try_stores,
     watch=watch,
+    locate="cpu_restore_state_x86_64",
     forget_page="tlb_flush_page_x86_64",
     tlb=tlb_descriptions,
     tlb_modes=TLB_MODES,

@@ -18,6 +18,7 @@ from emu.code.blocks import position_of
 from emu.hooks.access import stop
 from emu.hooks.call import call_kernel, replay_call
 from emu.hooks.x86_64.helpers.state import CC_SRC, OF_PROCESSOR, PROCESSOR
+from emu.native.positions import locate
 from emu.native.registers import read_pc, read_register, write_register
 from emu.native.state import STOP_CALL, core_at
 from emu.native.unicorn import SYSTEM_CALL_HOOK, hook, peek64
@@ -40,6 +41,7 @@ def _put_flags_right(core):
 @njit(cache=True)
 def _begin(core):
     """What the instruction itself does to the registers. Returns the count of the call."""
+    locate(core)
     pc = read_pc(core)
     count = core.count + position_of(core, pc)
     if core.calls_wait != np.uint64(0):

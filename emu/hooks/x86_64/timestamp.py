@@ -10,6 +10,7 @@ from corebraid.base.rows.record import INPUT_TIME, INPUT_TIME_AND_CORE
 from emu.code.blocks import position_of
 from emu.hooks.access import log_input
 from emu.hooks.replay import last_input, take_input
+from emu.native.positions import locate
 from emu.native.registers import read_pc, write_register
 from emu.native.state import core_at
 from emu.native.unicorn import INSTRUCTION_HOOK, hook
@@ -31,6 +32,7 @@ def _answer(core, ticks):
 
 @njit(cache=True)
 def _record(core, what, auxiliary):
+    locate(core)
     count = core.count + position_of(core, read_pc(core))
     ticks = count + core.latency
     if core.call_words != _ZERO:
@@ -42,6 +44,7 @@ def _record(core, what, auxiliary):
 
 @njit(cache=True)
 def _replay(core, what):
+    locate(core)
     count = core.count + position_of(core, read_pc(core))
     if not take_input(core, what, count):
         return

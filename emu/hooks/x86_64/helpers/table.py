@@ -15,6 +15,7 @@ from corebraid.base.errors import CorebraidError
 from emu.hooks.x86_64.helpers.exceptions.mmx import MMX
 from emu.hooks.x86_64.helpers.exceptions.x87_environment import OF_ADDRESS, before_fxrstor, before_fxsave
 from emu.hooks.x86_64.helpers.identity import IDENTITY
+from emu.hooks.x86_64.helpers.located import LOCATED
 from emu.hooks.x86_64.helpers.segments import SEGMENTS_OF_PROGRAM
 from emu.hooks.x86_64.helpers.sse.comparisons import COMPARISONS
 from emu.hooks.x86_64.helpers.sse.floats import FLOATS
@@ -58,13 +59,14 @@ HELPERS = {
     **ACCESSES,
     **CALLS,
     **ROTATIONS,
+    **LOCATED,
     "helper_fxsave": Native(before_fxsave, OF_ADDRESS, caller=True, since=2, prelude=True),
     "helper_fxrstor": Native(before_fxrstor, OF_ADDRESS, caller=True, since=2, prelude=True),
 }
 
 
 def _unless(name: str, helper: Native) -> Unless | None:
-    if name in TRANSLATOR or name in ACCESSES or name in CALLS:
+    if name in TRANSLATOR or name in ACCESSES or name in CALLS or name in LOCATED:
         return None
     return unless(name, helper.signature, PROGRAM if name in SEGMENTS_OF_PROGRAM else REVISION)
 

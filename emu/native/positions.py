@@ -1,0 +1,57 @@
+"""Where in the guest's program the emulator's own code stands, by where that calls the emulator.
+
+It is looked up in a tree of blocks, and from the block's first instruction on (QEMU: `cpu_restore_state`);
+for one place in the code it is always the same, until all of the code is thrown away (`tb_flush`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corebraid.base.compiled import carray, njit, types
+from emu.native.functions import calling
+from emu.native.state import CORE_AT, address_of, words_of
+from emu.native.unicorn import pointer
+
+#: `NativeIsa.locate`: of a processor, where its code calls the emulator, and whether the block is left there.
+LOCATE = types.uint8(types.uint64, types.uint64, types.uint8)
+_locate = calling(LOCATE)
+_SLOT_BITS = 12
+_SHIFT, _MIX = np.uint64(64 - _SLOT_BITS), np.uint64(0x9E3779B97F4A7C15)
+_LOCATED, _STAYS = np.uint64(0), np.uint8(0)
+
+
+class Positions:
+    """What is known of the code of one core's emulator. core: its CORE[1]."""
+
+    def __init__(self, core: np.ndarray) -> None:
+        self._rows = np.zeros((1 << _SLOT_BITS, 2), np.uint64)
+        words_of(core)[CORE_AT.positions] = address_of(self._rows)
+
+
+@njit(cache=True)
+def _rows(core):
+    """(place in the emulator's code, program counter) each, by a hash of the place: uint64[2^bits, 2]."""
+    return carray(pointer(core.positions), (1 << _SLOT_BITS, 2), np.uint64)
+
+
+@njit(cache=True)
+def known_position(core):
+    """The row for what waits to be located, and whether it has it."""
+    row = _rows(core)[(core.unlocated * _MIX) >> _SHIFT]
+    return row, row[0] == core.unlocated
+
+
+@njit(cache=True)
+def forget_positions(core):
+    """The emulator's code is thrown away."""
+    _rows(core)[:] = _LOCATED
+
+
+@njit(cache=True)
+def locate(core):
+    """Inside a hook on an access or an instruction: the emulator's registers are those before the instruction
+    that runs, if it waits to be asked for them (`CORE.locate`)."""
+    if core.unlocated != _LOCATED:
+        _locate(core.locate, (core.processor, core.unlocated, _STAYS))
+        core.unlocated = _LOCATED
