@@ -71,12 +71,12 @@ def run_core(rows, pc, until, renew):
         core.stop_reason = _ZERO
         core.stop_pc = _ZERO
         core.exception = _ZERO
-        core.unlocated = _ZERO
         if core.revoked != _ZERO:
             core.revoked = _ZERO
             fit_tlb(core)
             uc_ctl_plain(core.handle, FLUSH_TLB)
         status = uc_emu_start(core.handle, pc, until, _ZERO, _ZERO)
+        core.unlocated = _ZERO
         pc = read_pc(core)
         if core.entered != _ZERO:
             _leave_block(core, pc)

@@ -32,7 +32,7 @@ from emu.native.unicorn import FILL_HOOK, TLB_ENTRY, hook, pointer, row_getter
 PROT_READ, PROT_WRITE, PROT_EXECUTE = 1, 2, 4
 
 _entry_at = row_getter(TLB_ENTRY)
-_ONE = np.uint64(1)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True)
@@ -83,7 +83,7 @@ def fill_page(core, address, access, entry):
     rights, need = asked_right(core, address, access)
     if need == 0:
         return False
-    if core.holds != np.uint64(0) and need != RIGHT_EXECUTE:
+    if core.holds != _ZERO and need != RIGHT_EXECUTE:
         use_page(core, page, need == RIGHT_WRITE)
     entry.address = address & ~PAGE_MASK
     allowed = 0
@@ -111,7 +111,10 @@ def fill_page(core, address, access, entry):
 
 @hook(FILL_HOOK)
 def on_fill(handle, address, access, result, user):
-    return fill_page(core_at(user), address, access, _entry_at(result))
+    core = core_at(user)
+    # The second page of an access is filled behind its hook.
+    core.unlocated = _ZERO
+    return fill_page(core, address, access, _entry_at(result))
 
 
 @njit(cache=True)
