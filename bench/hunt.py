@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from corebraid.base.memory import ADDRESS_SPACE
 from corebraid.study.attempts import COVER, MIXED, attempts
 from corebraid.study.conditions import DEFAULT, Condition
 from corebraid.study.covering.planning import Planner
+from corebraid.study.forked_runs import Machines
 from corebraid.study.hunting import hunt_in, prepare
 from corebraid.study.replays.in_processes import usable_processors
 from corebraid.study.subjects import Subject
@@ -50,11 +52,11 @@ def needed(subject: Subject, schedule: str, hunts: int) -> Iterator[int | None]:
     """Runs until the first failing one, for seeds that begin far apart; None: more than `RUNS`."""
     conditions = tuple(Condition.parse(text) for text in DEFAULT)
     for number in range(hunts):
-        with TemporaryDirectory(prefix="corebraid-") as place:
+        machines = Machines(usable_processors())
+        with TemporaryDirectory(prefix="corebraid-") as place, closing(machines):
             seed = number * APART
             tries = Planner(RUNS, seed) if schedule == COVER else partial(attempts, RUNS, seed, schedule)
-            jobs = usable_processors()
-            run, _ = hunt_in(Path(place), subject, tries, conditions, jobs, lambda _: None)
+            run, _ = hunt_in(Path(place), subject, tries, conditions, machines, lambda _: None)
         yield None if run is None or not run.held else run.attempt.number + 1
 
 

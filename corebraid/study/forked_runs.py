@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 #: Shared accesses of a run that are looked at, of those that are to be.
 _SEEN = 1 << 15
+#: Subjects whose machines are kept.
+_KEPT = 2
 #: What a process answers: a run; that there is nothing for schedules to decide; an error, a defect.
 _RUN, _NOTHING, _ERROR, _CRASHED = "run", "nothing", "error", "crashed"
 
@@ -276,6 +278,35 @@ class ForkedRuns:
             for late in busy:
                 with suppress(EOFError, OSError):
                     late.recv_bytes()
+
+
+class Machines:
+    """Processes for the subjects that were asked for last, for runs with one seed: parts of a hunt with store
+    buffers and parts without take turns, and to prepare a machine takes as long as a hundred runs.
+
+    jobs: processes for each.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._kept: list[tuple[Subject, tuple[Condition, ...], ForkedRuns]] = []
+
+    def of(self, subject: Subject, conditions: tuple[Condition, ...]) -> ForkedRuns:
+        """Those of this subject, the very same object, with these conditions."""
+        for k, (known, asked, forked) in enumerate(self._kept):
+            if known is subject and asked == conditions:
+                self._kept.append(self._kept.pop(k))
+                return forked
+        if len(self._kept) == _KEPT:
+            self._kept.pop(0)[-1].close()
+        forked = ForkedRuns(subject, conditions, self.jobs)
+        self._kept.append((subject, conditions, forked))
+        return forked
+
+    def close(self) -> None:
+        """End them all."""
+        while self._kept:
+            self._kept.pop()[-1].close()
 
 
 def _heard(connection: Connection) -> Run:

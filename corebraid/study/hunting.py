@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -26,7 +26,7 @@ from corebraid.study.attempts import MIXED, Attempt, Ended, Progress, Run, judge
 from corebraid.study.conditions import Condition
 from corebraid.study.covering.generations import covering_hunt
 from corebraid.study.covering.planning import Planner
-from corebraid.study.forked_runs import ForkedRuns, NothingToChooseError, can_fork
+from corebraid.study.forked_runs import Machines, NothingToChooseError, can_fork
 from corebraid.study.subjects import Subject
 from solver.passes.pool import begin_worker, end_workers, interrupts_held
 
@@ -156,17 +156,18 @@ def hunt_in(
     subject: Subject,
     tries: Tries | Planner,
     conditions: tuple[Condition, ...],
-    jobs: int,
+    machines: Machines,
     progress: Progress,
 ) -> tuple[Run | None, Ended]:
     """The first run for which a condition holds, and how many runs there were. Its recording is `place`/N, N
     the run's number; other failing ones may be there as well. None: there was none. tries: see `attempts`.
+    machines: that runs are forked from where they can be, and how many processes there are to be anyhow.
     Raises CorebraidError.
     """
     if isinstance(tries, Planner):
         with suppress(NothingToChooseError):
             if can_fork(subject):
-                return _hunt_forked(subject, tries, conditions, place, jobs, progress)
+                return _hunt_forked(subject, tries, conditions, place, machines, progress)
         raise UsageError(
             "these schedules need runs that see each other's",
             expected="a Linux program with several threads, whose time is its own",
@@ -175,13 +176,13 @@ def hunt_in(
         )
     if can_fork(subject):
         with suppress(NothingToChooseError):
-            return _hunt_forked(subject, tries(apart=True), conditions, place, jobs, progress)
+            return _hunt_forked(subject, tries(apart=True), conditions, place, machines, progress)
     whole, alone = tries(apart=False), can_fork(subject)
     if alone:
         # With its own seed a run may have threads, and then it is looked into as others are.
         whole = (replace(tried, schedule_seed=tried.seed) for tried in whole)
     done = Ended(alone=alone)
-    return _hunt_whole(subject, whole, conditions, place, jobs, progress, done), done
+    return _hunt_whole(subject, whole, conditions, place, machines.jobs, progress, done), done
 
 
 def _hunt_forked(
@@ -189,15 +190,15 @@ def _hunt_forked(
     tries: Iterator[Attempt] | Planner,
     conditions: tuple[Condition, ...],
     place: Path,
-    jobs: int,
+    machines: Machines,
     progress: Progress,
 ) -> tuple[Run | None, Ended]:
     """Runs that are forked from one machine; the one that is found is recorded."""
-    with closing(ForkedRuns(subject, conditions, jobs)) as forked:
-        if isinstance(tries, Planner):
-            run, done = covering_hunt(forked, tries, progress)
-        else:
-            run, done = forked.hunt(tries, progress)
+    forked = machines.of(subject, conditions)
+    if isinstance(tries, Planner):
+        run, done = covering_hunt(forked, tries, progress)
+    else:
+        run, done = forked.hunt(tries, progress)
     if run is None or run.refused:
         return run, done
     recorded = attempt(subject, run.attempt, place / str(run.attempt.number), conditions)

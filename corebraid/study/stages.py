@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
@@ -28,13 +28,13 @@ from corebraid.base.removal import remove_tree
 from corebraid.study.attempts import COVER, MIXED, Attempt, Ended, Progress, Run, attempts
 from corebraid.study.conditions import Condition, settled
 from corebraid.study.covering.planning import Planner
+from corebraid.study.forked_runs import Machines
 from corebraid.study.hunting import Tries, hunt_in, prepare
 from corebraid.study.subjects import Subject
 
 #: From which run on it is learnt from how many.
 _RISES = ((0, 1), (32, 4), (64, 16))
-#: Runs in which cores have store buffers, of the first so many; behind them, every second so many: at each
-#: change a machine is prepared anew, which takes as long as a hundred runs.
+#: Runs in which cores have store buffers, of the first so many; behind them, every second so many.
 _BUFFERED, _FIRST, _EVERY = ((8, 32), (80, 112), (160, 200)), 200, 500
 
 
@@ -109,25 +109,40 @@ def hunt_in_stages(
 ) -> tuple[Subject, Run | None, Ended]:
     """(the subject as the last part had it, then what `hunt_in` tells). check: called before the first run.
     Raises as `hunt_in` does."""
+    with closing(Machines(jobs)) as machines:
+        return _in_stages(place, subject, schedules, conditions, machines, progress, check)
+
+
+def _in_stages(
+    place: Path,
+    subject: Subject,
+    schedules: Schedules,
+    conditions: tuple[Condition, ...],
+    machines: Machines,
+    progress: Progress,
+    check: Callable[[Subject], None],
+) -> tuple[Subject, Run | None, Ended]:
     run, done = None, Ended()
     tried, learning, first = subject, 0, 0
+    buffered = _with_buffers(subject)
     while (stage := schedules.stage(first, subject)) is not None:
         if stage.learning != learning:
             subject, learning = with_learnt(subject, stage.learning), stage.learning
+            buffered = _with_buffers(subject)
             if not first:
                 check(subject)
             # What was learnt may let this part end earlier.
             continue
         first = stage.end
-        tried = _with_buffers(subject) if stage.buffered else subject
+        tried = buffered if stage.buffered else subject
         over = partial(_behind, progress, done.runs)
         asked = settled(conditions, ends=subject.ends)
         tries = schedules.of(stage, timed=subject.timed)
-        run, more = hunt_in(place, tried, tries, asked, jobs, over)
+        run, more = hunt_in(place, tried, tries, asked, machines, over)
         done = done + replace(more, buffered=more.runs * stage.buffered)
         if run is not None:
             if stage.buffered and run.held:
-                plain, more = _without_buffers(place, subject, tries, asked, jobs)
+                plain, more = _without_buffers(place, subject, tries, asked, machines)
                 done = done + more
                 if plain is not None:
                     return subject, plain, done
@@ -141,15 +156,19 @@ def _with_buffers(subject: Subject) -> Subject:
 
 
 def _without_buffers(
-    place: Path, subject: Subject, tries: Tries | Planner, conditions: tuple[Condition, ...], jobs: int
-) -> tuple[Run | None, Ended]:
+    place: Path,
+    subject: Subject,
+    tries: Tries | Planner,
+    conditions: tuple[Condition, ...],
+    machines: Machines,
+) -> tuple[Run | None, Ended]:  # fmt: skip
     """The first of the same runs that fails without store buffers, which is simpler, its recording where
     `hunt_in` has it; None if there is none; and how many were made."""
     apart = place / "without buffers"
     apart.mkdir()
     plain, done = None, Ended()
     with suppress(CorebraidError):
-        plain, done = hunt_in(apart, subject, tries, conditions, jobs, _ignore)
+        plain, done = hunt_in(apart, subject, tries, conditions, machines, _ignore)
     if plain is None or not plain.held:
         return None, done
     recording = place / str(plain.attempt.number)

@@ -394,6 +394,10 @@ class Board:
         """Nobody wants the agents' accesses, and the sync points, since they were last taken."""
         self.state["agent_n"] = self.state["sync_n"] = 0
 
+    def forget_agents(self) -> None:
+        """Nobody wants the agents' accesses, or the sync points. Before the first run."""
+        self.meetings_matter, self.state["agent_rows"] = False, 0
+
     @property
     def syncs_wait(self) -> bool:
         """Whether there are so many sync points that they should be taken."""

@@ -8,16 +8,19 @@ from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.event import EVENT
 from emu.native.unicorn import pointer
 
-_ONE = np.uint64(1)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True)
 def log_agent(machine, n_cores, access, cause, flags):
-    """Append an `Access` of the agents, whose stream is the one after the last core's. cause: why it was
-    made. flags: as in `EVENT`."""
+    """Append an `Access` of the agents, whose stream is the one after the last core's, or count it where
+    nobody takes them (`MACHINE.agent_rows` is 0). cause: why it was made. flags: as in `EVENT`."""
+    machine.agent_number += _ONE
+    if machine.agent_rows == _ZERO:
+        return
     row = carray(pointer(machine.agent_rows), np.int64(machine.agent_n) + 1, EVENT)[np.int64(machine.agent_n)]
-    row.seq = machine.agent_number
-    row.count = machine.agent_number
+    row.seq = machine.agent_number - _ONE
+    row.count = machine.agent_number - _ONE
     row.pc = np.uint64(cause)
     row.addr = access.address
     row.old = access.old
@@ -28,4 +31,3 @@ def log_agent(machine, n_cores, access, cause, flags):
     row.kind = np.uint8(access.kind)
     row.flags = np.uint8(flags)
     machine.agent_n += _ONE
-    machine.agent_number += _ONE

@@ -13,7 +13,7 @@ from corebraid.base.compiled import carray, njit
 from corebraid.base.rows.event import READ, RMW, WRITE, Access
 from emu.bus.agent_log import log_agent
 from emu.bus.lines import claim, newest
-from emu.native.unicorn import pointer
+from emu.native.unicorn import peek64, pointer, poke64
 
 _ZERO, _ONE, _SEVEN, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64(8)
 _NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -96,19 +96,18 @@ def fill_bytes(cores, machines, address, data, start, cause):
     that do so already are left alone, but for one of a line that some core still held: whoever loses a line
     has lost it to a write. Returns how far it came."""
     machine = machines[0]
-    line = np.int64(machine.line_bytes)
+    line, source = np.int64(machine.line_bytes), np.uint64(data.ctypes.data)
     at = start
     while at < data.size and _room(machine):
         held, flags = claim(cores, machine, (address + np.uint64(at)) >> cores[0].line_shift, True)
         end = min(at + line, data.size)
         while at < end:
             here = address + np.uint64(at)
-            home = carray(pointer(machine.home + here), 8, np.uint8)
-            old, new = _number(home, 0, 8), _number(data, at, 8)
+            old, new = peek64(machine.home + here), peek64(source + np.uint64(at))
             at += 8
             if old != new or (held and at >= end):
                 log_agent(machine, len(cores), Access(WRITE, here, 8, old, new), cause, flags)
-                _put(home, 0, 8, new)
+                poke64(machine.home + here, new)
                 held, flags = False, 0
     return at
 

@@ -4,7 +4,8 @@ A mapping that was anonymous becomes a private one of a file in memory that hold
 written to it from then on are copies of pages (mmap(2), MAP_PRIVATE). To throw those away is to have it as it
 was, which costs by what was written, not by how large it is. Where they are few they are kept and written
 over with what the file holds: what was touched once is touched again in the next run, and a fault of the
-host's for each page takes longer than its bytes.
+host's for each page takes longer than its bytes. A page is copied by such a fault (getrusage(2), ru_minflt;
+Linux, mm/memory.c, mm_account_fault): where there was none since, the copies are those of the last time.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Iterable
+import resource
+from collections.abc import Callable, Iterable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,6 +130,9 @@ class Arenas:
         self._rows = np.array(rows, np.uint64).reshape(-1, 3)
         self._spans = _spans(rows)
         self._found = np.zeros((_MOST_RUNS, 3), np.uint64)
+        #: The process's faults when it was last looked for copies, and what `_written` said.
+        self._faults = -1
+        self._copies: NDArray[np.uint64] | None = None
 
     @property
     def files(self) -> set[int]:
@@ -148,12 +154,19 @@ class Arenas:
 
     def restore(self) -> None:
         """All are as they were."""
-        written = self._written()
-        if written is None:
+        if (faults := _faults()) != self._faults:
+            self._faults, self._copies = faults, self._written()
+        if self._copies is None:
+            self._faults = -1
             for one in self._arenas:
                 one.throw_away()
         else:
-            write_over(written, self._rows)
+            self._write_over(self._copies, self._rows)
+
+    @cached_property
+    def _write_over(self) -> Callable[..., None]:
+        called: Callable[..., None] = write_over.like(self._found, self._rows)
+        return called
 
     def _written(self) -> NDArray[np.uint64] | None:
         """What may have been written to, as `write_over` has it; None: too much, or unknown."""
@@ -161,8 +174,14 @@ class Arenas:
             n = copies(opened, self._spans, self._found)
         if n is None:
             return None
-        runs = self._found[:n]
+        runs = self._found[:n].copy()
         return runs if int((runs[:, 1] - runs[:, 0]).sum()) <= _MOST_PAGES * PAGE_BYTES else None
+
+
+def _faults() -> int:
+    """How often this process has been given a page."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_minflt + used.ru_majflt
 
 
 def _spans(rows: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from itertools import pairwise
 
-#: Where the copies are.
-_FIRST_COPY = 512
+#: Where the copies are, and what is more than any descriptor (fs.nr_open, at most).
+_FIRST_COPY, _NO_DESCRIPTOR = 512, 1 << 30
 
 
 def _open_now() -> set[int]:
     return set(map(int, os.listdir("/proc/self/fd")))
 
 
-def _same(one: int, other: int) -> bool:
-    """Whether two descriptors are of one file; that both are of one opening of it cannot be seen."""
+def _of(one: int) -> tuple[int, int] | None:
+    """Of which file a descriptor is; that two are of one opening of it cannot be seen. None: it is closed."""
     try:
-        ours, theirs = os.fstat(one), os.fstat(other)
+        found = os.fstat(one)
     except OSError:
-        return False
-    return (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino)
+        return None
+    return found.st_dev, found.st_ino
 
 
 class SavedDescriptors:
@@ -33,7 +34,12 @@ class SavedDescriptors:
             # What has listed them is gone by now.
             with contextlib.suppress(OSError):
                 self._copies[one] = fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _FIRST_COPY)
-        self._known = apart | set(self._copies) | set(self._copies.values())
+        self._files = {one: _of(copy) for one, copy in self._copies.items()}
+        known = sorted(apart | set(self._copies) | set(self._copies.values()))
+        #: (first, behind the last) of numbers that none of them has.
+        self._gaps = [
+            (one + 1, other) for one, other in pairwise([-1, *known, _NO_DESCRIPTOR]) if one + 1 < other
+        ]
 
     def close(self) -> None:
         """Nothing is restored any more."""
@@ -42,9 +48,8 @@ class SavedDescriptors:
 
     def restore(self) -> None:
         """Close what was opened, open what was closed."""
-        for one in _open_now() - self._known:
-            with contextlib.suppress(OSError):
-                os.close(one)
-        for one, copy in self._copies.items():
-            if not _same(one, copy):
-                os.dup2(copy, one, inheritable=False)
+        for first, end in self._gaps:
+            os.closerange(first, end)
+        for one, file in self._files.items():
+            if _of(one) != file:
+                os.dup2(self._copies[one], one, inheritable=False)

@@ -81,7 +81,7 @@ class BaseCapture(Watcher):
         #: Nobody wants to know how far streams came, or takes events.
         self._unseen = options.unwritten and not board.config.tapped
         if self._unseen:
-            board.meetings_matter = False
+            board.forget_agents()
             for core in board.cores:
                 core.forget_commits()
         #: Where the truth says that each stream stands.
@@ -295,6 +295,9 @@ class BaseCapture(Watcher):
 
     def _stratum(self) -> None:
         """A cut: every stream's progress at this instant, and a digest of every core."""
+        if self._unseen:
+            self._strata += 1
+            return
         ring = self._ring_due()
         self._drain_agents()
         self._agent_rows.mark(int(self.board.state["agent_number"]), self._strata)

@@ -40,6 +40,7 @@ HUNT = """
 import os, time
 from pathlib import Path
 from corebraid.study import hunting
+from corebraid.study.forked_runs import Machines
 
 def attempt(subject, tried, where, conditions):
     os.write(1, b"%d\\n" % os.getpid())
@@ -48,7 +49,7 @@ def attempt(subject, tried, where, conditions):
 hunting.attempt = attempt
 tries = iter([hunting.Attempt(n, 0, "random") for n in range(2)])
 hunting.can_fork = lambda _: False
-hunting.hunt_in(Path("."), None, lambda **_: tries, (), 2, print)
+hunting.hunt_in(Path("."), None, lambda **_: tries, (), Machines(2), print)
 """
 #: Each run is a process of its own, forked from another.
 FORKED = f"""

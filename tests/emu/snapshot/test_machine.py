@@ -37,7 +37,8 @@ WAYS = {
 _APART = {
     "handle", "machine", "cores", "scratch", "memory", "device_page", "line_state", "page_flags",
     "page_rights", "dirty_pages", "dirty_n", "lost", "tlb", "plain_block", "edge", "tags", "stamps", "rows",
-    "blob", "trace", "buffer", "commits", "call_words", "identity", "processor", "forget_page",
+    "blob", "trace", "buffer", "commits", "call_words", "identity", "processor",
+    "locate", "positions", "forget_page",
     "undo_address", "entered", "left", "block_address", "block_size", "before", "before_of", "kept", "clock",
     *cores._LEARNT,
 }  # fmt: skip
