@@ -6,6 +6,7 @@ import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_factory import run
@@ -13,9 +14,10 @@ from stack_factory import compiled, needs_gcc
 
 import corebraid
 from corebraid.study import stages
+from corebraid.study.forked_runs import ForkedRuns
 from corebraid.study.hunting import prepare
 from corebraid.study.stages import stages_of
-from corebraid.study.subjects import Asked, subject_of
+from corebraid.study.subjects import Asked, Subject, subject_of
 from recorder.files.reader import Recording
 
 PROGRAM = """
@@ -140,6 +142,29 @@ def test_what_fails_without_store_buffers_too_is_told_without(
     assert "model" not in str(found.finding.again)
     assert not Recording.open(tmp_path / "rec").manifest.store_buffer
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".rec")] == []
+
+
+@needs_gcc
+def test_a_machine_is_prepared_once_for_each_memory_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often parts with store buffers and parts without take turns."""
+    for name, changed in (("_BUFFERED", ((2, 4),)), ("_FIRST", 6), ("_EVERY", 2)):
+        monkeypatch.setattr(stages, name, changed)
+    program, made = (
+        compiled(tmp_path, "right.c", PROGRAM, "-O1", PLAIN, "-DOTHER=", "-DRESULT=0"),
+        list[str](),
+    )
+    begin = ForkedRuns.__init__
+
+    def counted(self: ForkedRuns, subject: Subject, *more: Any) -> None:
+        made.append(subject.options.model)
+        begin(self, subject, *more)
+
+    monkeypatch.setattr(ForkedRuns, "__init__", counted)
+    found = corebraid.hunt(program, tmp_path / "rec", jobs=1, runs=14)
+    assert (found.finding, found.speed.runs, found.buffered) == (None, 14, 6)
+    assert sorted(made) == ["sc", "tso"]
 
 
 def test_parts_with_store_buffers() -> None:

@@ -126,6 +126,21 @@ def test_a_copy_stops_when_the_rows_are_full_and_goes_on() -> None:
     assert bytes(machine.home[4:204]) == data.tobytes()
 
 
+def test_where_nobody_takes_accesses_they_are_counted() -> None:
+    """Memory is what it is with rows, and the kernel never waits for somebody to take them."""
+    data, seen = np.frombuffer(random.Random(5).randbytes(4096), np.uint8), Machine(5, limit=4096)
+    unseen = Machine(5, limit=10)
+    unseen.machines[0]["agent_rows"] = 0
+    for machine in (seen, unseen):
+        machine.store(1, 4160, b"changed!")
+        for copy in (write_bytes, fill_bytes):
+            assert copy(machine.cores, machine.machines, np.uint64(4096), data, 0, CAUSE) == 4096
+            data = data[::-1].copy()
+    assert bytes(unseen.home) == bytes(seen.home)
+    assert unseen.machines[0]["agent_number"] == seen.machines[0]["agent_number"] > 600
+    assert (int(unseen.machines[0]["agent_n"]), unseen.rows()) == (0, [])
+
+
 def test_read_modify_write_is_one_access() -> None:
     """The old value is what a core stored last; the core loses the line."""
     machine = Machine(4)

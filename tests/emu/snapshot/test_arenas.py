@@ -138,3 +138,28 @@ def test_a_process_that_was_forked_puts_back_its_own() -> None:
         saved.restore()
         os._exit(0 if np.array_equal(memory, then) else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_copies_are_looked_for_where_there_was_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted bug: nobody counts faults."""
+    memory, looked = host_memory(400 * PAGE_BYTES), list[int]()
+    memory[::PAGE_BYTES] = 1
+    saved, then, copies = Arenas([memory.base]), memory.copy(), pagemap.copies
+    monkeypatch.setattr(arenas, "copies", lambda *asked: looked.append(1) or copies(*asked))
+
+    def put_back(*pages: int) -> bool:
+        for page in pages:
+            memory[page * PAGE_BYTES + 5] = 9
+        saved.restore()
+        return np.array_equal(memory, then)
+
+    assert put_back(3, 4)
+    looked.clear()
+    assert all(put_back(3, 4) for _ in range(50))
+    assert len(looked) < 40
+    assert put_back(3, 200)
+    if saved._written() is None:
+        pytest.skip("this host's kernel has no PAGEMAP_SCAN (Linux 6.7)")
+    monkeypatch.setattr(arenas, "_faults", lambda: 7)
+    put_back(3)
+    assert not put_back(300)
