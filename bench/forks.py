@@ -2,7 +2,7 @@
 ready, or recorded.
 
 Processor seconds of whole commands with few runs and with many, one after the other in each round; a run's
-is the difference over that of the runs. Programs that never fail, so that all runs are run.
+is the difference over that of the runs. Programs that never fail, so that all runs are run. Needs gcc.
 """
 
 from __future__ import annotations
@@ -11,19 +11,26 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
 from bench.hunt import GUESTS
 from bench.report import Column, Table, publish
+from corebraid.study.subjects import Asked, subject_of
+from emu.bus.names import MESI
+from isa.registry import linux_abi_of
+from recorder.capture.linux import LinuxCapture
+from recorder.capture.options import RecordOptions
 
-#: With their arguments. The last two have some 17,000 and 45,000 instructions from the second thread on, the
-#: others about 10,000.
+#: With their arguments; the last one is compiled.
 PROGRAMS = (
     "good_counter", "good_publication", "good_aba", "good_lock_order", "good_atomicity",
-    "ray_tracer 4 4", "rwlock_table 40",
+    "ray_tracer 4 4", "rwlock_table 40", "locked_sums",
 )  # fmt: skip
+_SOURCES = Path(__file__).parent / "forked"
 #: Prints the processor seconds of a command, with what it has left behind (prctl(2), PR_SET_CHILD_SUBREAPER):
 #: processes of a hunt are killed.
 _MEASURING = """
@@ -37,8 +44,9 @@ except ChildProcessError:
     print(sum(os.times()[2:4]))
 """
 #: Runs of a short hunt and of a long one, by how they are run. A hunt that runs again and again learns anew
-#: before its 33rd run and its 65th, and never after that.
-_AGAIN, _RECORDED = (80, 1080), (2, 8)
+#: before its 33rd run and its 65th, and never after that; behind them both have made their first runs with
+#: store buffers.
+_AGAIN, _RECORDED = (200, 1200), (2, 8)
 #: Whatever depends on the host's time is recorded run by run.
 _WHOLE = ("--time-limit", "3600")
 
@@ -51,10 +59,38 @@ def _processor_seconds(arguments: list[str], place: Path) -> float:
     return float(told.split()[-1])
 
 
-def _a_run(program: str, runs: tuple[int, int], options: tuple[str, ...], place: Path) -> float:
+def _command(program: str, place: Path) -> list[str]:
     name, *arguments = program.split()
-    command = ["--", str(GUESTS / name), *arguments]
-    few, many = (_processor_seconds(["--runs", str(n), *options, *command], place) for n in runs)
+    source, made = _SOURCES / f"{name}.c", GUESTS / name
+    if source.exists():
+        made = place / name
+        subprocess.run(["gcc", "-O1", "-pthread", str(source), "-o", str(made)], check=True)
+    return [str(made), *arguments]
+
+
+def _instructions(command: list[str]) -> int:
+    """Of one run, from the second thread on."""
+    subject = subject_of(Asked(command[0], tuple(command[1:]), schedule_seed=0, bus=MESI))
+    spec, options, before = subject.spec, replace(subject.options, unwritten=True), list[int]()
+    assert spec is not None
+    capture = LinuxCapture(spec, Path(), spec.isa, linux_abi_of(spec.isa), options, _ignore, _ignore)
+
+    def note() -> RecordOptions:
+        before.append(sum(core.count for core in capture.machine.cores))
+        return options
+
+    capture.choose = note
+    with closing(capture):
+        outcome = capture.run()
+    return sum(outcome.manifest.instructions) - before[0]
+
+
+def _ignore(_: bytes) -> None:
+    pass
+
+
+def _a_run(command: list[str], runs: tuple[int, int], options: tuple[str, ...], place: Path) -> float:
+    few, many = (_processor_seconds(["--runs", str(n), *options, "--", *command], place) for n in runs)
     return (many - few) / (runs[1] - runs[0])
 
 
@@ -64,19 +100,24 @@ def main(console: Console, rounds: int = 3) -> list[Table]:
         "forks",
         "A run of a hunt",
         [
-            Column("program"), Column("a run, ms", ".1f"), Column("runs/s", ".0f"),
-            Column("recorded ms", ".0f"), Column("/ a run", ".0f"),
+            Column("program"), Column("instructions", ",d"), Column("a run, ms", ".1f"),
+            Column("runs/s", ".0f"), Column("recorded ms", ".0f"), Column("/ a run", ".0f"),
         ],
-        ["Processor time, medians of the rounds. runs/s: for each processor."],
+        [
+            "Processor time, medians of the rounds. runs/s: for each processor. instructions: of one run "
+            "with random slices, from the second thread on."
+        ],
     )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="corebraid-bench-") as scratch:
         for name in PROGRAMS:
-            again, recorded = list[float](), list[float]()
+            again, recorded, command = list[float](), list[float](), _command(name, Path(scratch))
             for _ in range(rounds):
-                again.append(_a_run(name, _AGAIN, (), Path(scratch)))
-                recorded.append(_a_run(name, _RECORDED, _WHOLE, Path(scratch)))
+                again.append(_a_run(command, _AGAIN, (), Path(scratch)))
+                recorded.append(_a_run(command, _RECORDED, _WHOLE, Path(scratch)))
             ratio = statistics.median(one / other for one, other in zip(recorded, again, strict=True))
             took = statistics.median(again)
-            table.add(name, took * 1e3, 1 / took, statistics.median(recorded) * 1e3, ratio)
+            table.add(
+                name, _instructions(command), took * 1e3, 1 / took, statistics.median(recorded) * 1e3, ratio
+            )
     publish("forks", [table], console)
     return [table]

@@ -127,6 +127,7 @@ class Core:
 
     def tell_of_accesses(self) -> None:
         """Its accesses to watched pages are rows of its trace from now on. Before the first run."""
+        self.locate_when_asked()
         self.native.watch(self._engine, address_of(self.rows))
         self.row["forget_page"] = address_of_function(self.native.forget_page)
         self._unharmed = self._engine.context_save()

@@ -121,6 +121,7 @@ class IsolatedCore:
             self._row["trace_limit"] = _TRACE_ROWS - _TRACE_SLACK
         self.watched = WatchedPages(self.core, watching) if watching is not None else None
         if traced and (watching is None or watching.marking):
+            self.core.locate_when_asked()
             self.core.add_hook(uc.UC_HOOK_MEM_READ | uc.UC_HOOK_MEM_WRITE, on_access)
         self._buffering = traced and store_buffer > 0
         if self._buffering:

@@ -21,7 +21,7 @@ from emu.native.unicorn import MEMORY_HOOK, hook, row_getter
 #: An entry of a value log: the access with sequence number `seq` in the trace reads `value`.
 FED = np.dtype([("seq", "<u8"), ("value", "<u8")])
 
-_ONE = np.uint64(1)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 _FED_BYTES = np.uint64(FED.itemsize)
 
 fed_at = row_getter(FED)
@@ -49,4 +49,6 @@ def feed_access(core, is_write, address, size, value):
 
 @hook(MEMORY_HOOK)
 def on_fed_access(handle, kind, address, size, value, user):
-    feed_access(core_at(user), kind == UC_MEM_WRITE, address, size, np.uint64(value))
+    core = core_at(user)
+    feed_access(core, kind == UC_MEM_WRITE, address, size, np.uint64(value))
+    core.unlocated = _ZERO

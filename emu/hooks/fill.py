@@ -130,4 +130,6 @@ def fill_whole_page(core, address, access, entry):
 
 @hook(FILL_HOOK)
 def on_whole_fill(handle, address, access, result, user):
-    return fill_whole_page(core_at(user), address, access, _entry_at(result))
+    core = core_at(user)
+    core.unlocated = _ZERO
+    return fill_whole_page(core, address, access, _entry_at(result))

@@ -233,6 +233,7 @@ def trace_access(core, pc, is_write, address, size, value):
 def on_traced_access(handle, kind, address, size, value, user):
     core = core_at(user)
     trace_access(core, read_pc(core), kind == UC_MEM_WRITE, address, size, np.uint64(value))
+    core.unlocated = _ZERO
 
 
 @hook(BLOCK_HOOK)

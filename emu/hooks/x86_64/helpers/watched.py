@@ -21,10 +21,11 @@ import numpy as np
 from corebraid.base.compiled import njit, types
 from emu.hooks.trace import trace_access
 from emu.hooks.watch import is_watched, watched_part
-from emu.hooks.x86_64.helpers.state import PROCESSOR, RIP, WATCHER, at
+from emu.hooks.x86_64.helpers.state import PROCESSOR, WATCHER, at
 from emu.hooks.x86_64.helpers.unless import SUFFIX, unless
 from emu.native.functions import Native, native_table
 from emu.native.interposition import FOR_CALLS, IN_TABLE, Interposition
+from emu.native.registers import read_pc
 from emu.native.state import address_of, core_at
 from emu.native.unicorn import peek64
 
@@ -35,9 +36,6 @@ _MATCHES = _INT(_ADDRESS, _ADDRESS, _ADDRESS)
 #: Watched for loads and for stores (QEMU: BP_MEM_ACCESS).
 _BOTH, _NEITHER = np.int32(3), np.int32(0)
 _NOBODY, _NO_CODE = np.uint64(0), np.uint64(0)
-_restore_state = types.ExternalFunction(
-    "cpu_restore_state_x86_64", types.boolean(_ADDRESS, _ADDRESS, types.boolean)
-)
 
 
 @njit
@@ -48,9 +46,9 @@ def _tell(env, is_write, address, size, value, caller):
     core = core_at(watcher)
     place, part, skipped = watched_part(core, address, size)
     if part > 0:
-        if caller != _NO_CODE:
-            _restore_state(env - np.uint64(PROCESSOR), caller, False)
-        trace_access(core, peek64(at(env, RIP)), is_write, place, part, value >> np.uint64(8 * skipped))
+        core.processor, core.unlocated = env - np.uint64(PROCESSOR), caller
+        trace_access(core, read_pc(core), is_write, place, part, value >> np.uint64(8 * skipped))
+        core.unlocated = _NO_CODE
 
 
 @njit

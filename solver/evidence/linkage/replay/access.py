@@ -158,7 +158,9 @@ def linked_access(core, is_write, address, size, value):  # type: ignore[no-unty
 
 @hook(MEMORY_HOOK)
 def on_linked_access(handle, kind, address, size, value, user):  # type: ignore[no-untyped-def]
-    linked_access(core_at(user), kind == MEMORY_WRITE, address, size, np.uint64(value))
+    core = core_at(user)
+    linked_access(core, kind == MEMORY_WRITE, address, size, np.uint64(value))
+    core.unlocated = _ZERO
 
 
 @njit(cache=True)
@@ -216,7 +218,9 @@ def lone_access(core, is_write, address, size, value):  # type: ignore[no-untype
 
 @hook(MEMORY_HOOK)
 def on_lone_access(handle, kind, address, size, value, user):  # type: ignore[no-untyped-def]
-    lone_access(core_at(user), kind == MEMORY_WRITE, address, size, np.uint64(value))
+    core = core_at(user)
+    lone_access(core, kind == MEMORY_WRITE, address, size, np.uint64(value))
+    core.unlocated = _ZERO
 
 
 @njit(cache=True, nogil=True)
