@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from corebraid.base.compiled import carray, njit
 from corebraid.base.golden_ratio import GOLDEN
 from emu.code.broken_off import keep_before, put_before
+from emu.native.positions import BEFORE, ENTRY, known_position
 from emu.native.recursion import hear_again, runs_again
 from emu.native.state import CODE, CORE_AT, PAGE_SHIFT, UNSTABLE, WRITTEN, address_of, words_of
 from emu.native.unicorn import peek8, peek16, peek64, pointer, row_getter
@@ -145,6 +146,17 @@ def position_of(core, pc):
         if np.uint64(instruction_offset(core, info, k) & OFFSET_MASK) >= offset:
             return np.uint64(k)
     return info.n
+
+
+@njit(cache=True)
+def position_here(core, pc):
+    """`position_of` inside a hook on an access, of the instruction that makes it. pc: its, by `read_pc`."""
+    if core.unlocated == _ZERO:
+        return position_of(core, pc)
+    row, _ = known_position(core)
+    if row[ENTRY] != core.entered:
+        row[ENTRY], row[BEFORE] = core.entered, position_of(core, pc)
+    return row[BEFORE]
 
 
 @njit(cache=True)

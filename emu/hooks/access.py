@@ -26,7 +26,7 @@ from emu.bus.line_state import holds, is_watched
 from emu.bus.lines import need
 from emu.bus.runs import note_forwarded
 from emu.bus.store_buffer import append_store, covers, newest_overlap
-from emu.code.blocks import ATOMIC, HELPED, block_info, instruction_offset, position_of
+from emu.code.blocks import ATOMIC, HELPED, block_info, instruction_offset, position_here
 from emu.devices.registers import device_read, device_write
 from emu.hooks.room import needs_room
 from emu.hooks.shared_access import AHEAD, drain_is_due, end_is_due, end_is_due_at_device, holds_back
@@ -72,6 +72,12 @@ def log_input(core, what, count, address, value, size):
 
 
 @njit(cache=True)
+def _position(core):
+    """How many instructions of the block come before the one that accesses."""
+    return position_here(core, read_pc(core))
+
+
+@njit(cache=True)
 def _preempt(core, is_write, address, size):
     """End the slice before this access, if the access is at or past the slice's end. Returns whether it does.
 
@@ -82,7 +88,7 @@ def _preempt(core, is_write, address, size):
     access after it.
     """
     pc = read_pc(core)
-    position = position_of(core, pc)
+    position = position_here(core, pc)
     if pc == core.stop_pc or core.count + position < core.stop_at:
         return False
     if (instruction_offset(core, block_info(core), position) & HELPED) != np.uint16(0):
@@ -106,7 +112,7 @@ def _slow_access(core, is_write, first, last, held):
             touch_line(core, last)
         return
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
-    count = core.count + position_of(core, read_pc(core))
+    count = core.count + _position(core)
     need(core, cores, machine, first, count, is_write)
     if last != first:
         need(core, cores, machine, last, count, is_write)
@@ -116,7 +122,7 @@ def _slow_access(core, is_write, first, last, held):
 def _ends_before_device(core, address, size):
     """Count an access to a device register, of a machine that runs step by step. Returns whether the core
     stops before it. What a store has left of its page, which is plain memory, nobody reads."""
-    count = core.count + position_of(core, read_pc(core))
+    count = core.count + _position(core)
     if not end_is_due_at_device(core, machine_at(core.machine), count):
         return False
     core.stop_at = count
@@ -129,7 +135,7 @@ def _drain(core):
     machine = machine_at(core.machine)
     note_forced(machine, FORCED_DRAIN)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
-    commit_all(core, cores, machine, core.count + position_of(core, read_pc(core)))
+    commit_all(core, cores, machine, core.count + _position(core))
 
 
 @njit(cache=True)
@@ -147,7 +153,7 @@ def device_access(core, is_write, address, size, value):
         return
     core.armed &= ~ARMED_SLICE
     ahead = core.shared_at == AHEAD
-    core.shared_at = core.count + position_of(core, read_pc(core)) + _ONE
+    core.shared_at = core.count + _position(core) + _ONE
     _use_device(core, is_write, address, size, value)
     if ahead:
         core.shared_at = AHEAD
@@ -166,7 +172,7 @@ def _use_device(core, is_write, address, size, value):
     for k in range(size):
         if np.int64(register) + k < PAGE_BYTES:
             page[np.int64(register) + k] = np.uint8((answer >> np.uint64(8 * k)) & np.uint64(0xFF))
-    count = core.count + position_of(core, read_pc(core))
+    count = core.count + _position(core)
     log_input(core, INPUT_MMIO, count, address, answer & _mask(size), size)
 
 
@@ -194,7 +200,7 @@ def _buffered_access(core, is_write, address, size, value):
     waits until that store has committed."""
     machine = machine_at(core.machine)
     cores = carray(pointer(core.cores), np.int64(core.n_cores), CORE)
-    position = position_of(core, read_pc(core))
+    position = _position(core)
     count = core.count + position
     if _is_atomic(core, position):
         if core.buffered != _ZERO:
@@ -232,7 +238,7 @@ def _ends_before(core, is_write, address, size):
     first, last = address >> core.line_shift, (address + np.uint64(size) - _ONE) >> core.line_shift
     if not (is_watched(core, first) or is_watched(core, last)):
         return False
-    count = core.count + position_of(core, read_pc(core))
+    count = core.count + _position(core)
     if not end_is_due(core, machine_at(core.machine), is_write, address, np.uint64(size), count):
         return False
     core.stop_at = count
@@ -247,11 +253,12 @@ def _ends_before_buffer(core, is_write, address, size):
     until that is empty, a store until there is room in it. Of a machine that runs step by step before each,
     of others where the slice is to end before the next event."""
     machine = machine_at(core.machine)
-    position = position_of(core, read_pc(core))
+    if machine.stepped == _ZERO and core.buffered == _ZERO:
+        return False
+    position = _position(core)
     count = core.count + position
     if machine.stepped == _ZERO:
-        full = is_write and core.buffered >= core.buffer_limit
-        if core.buffered == _ZERO or not (full or _is_atomic(core, position)):
+        if not (is_write and core.buffered >= core.buffer_limit) and not _is_atomic(core, position):
             return False
         if not drain_is_due(core, machine):
             return False
@@ -287,7 +294,7 @@ def access_with_care(core, is_write, address, size, value):
             _obtain_lines(core, is_write, address, size)
     # Only now does the core have what the store overwrites.
     if is_write and may_be_undone(core, address):
-        note_store(core, address, size, core.count + position_of(core, read_pc(core)))
+        note_store(core, address, size, core.count + _position(core))
 
 
 @njit(cache=True)

@@ -16,6 +16,10 @@ from emu.native.unicorn import pointer
 #: `NativeIsa.locate`: of a processor, where its code calls the emulator, and whether the block is left there.
 LOCATE = types.uint8(types.uint64, types.uint64, types.uint8)
 _locate = calling(LOCATE)
+#: Words of a row: a place in the emulator's code, the program counter there; the entry of the block that ran
+#: when it was last asked how many of its instructions come before that, and how many do (`emu.code.blocks`).
+PLACE, PC, ENTRY, BEFORE, _WORDS = 0, 1, 2, 3, 4
+_NO_ENTRY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SLOT_BITS = 12
 _SHIFT, _MIX = np.uint64(64 - _SLOT_BITS), np.uint64(0x9E3779B97F4A7C15)
 _LOCATED, _STAYS = np.uint64(0), np.uint8(0)
@@ -25,21 +29,27 @@ class Positions:
     """What is known of the code of one core's emulator. core: its CORE[1]."""
 
     def __init__(self, core: np.ndarray) -> None:
-        self._rows = np.zeros((1 << _SLOT_BITS, 2), np.uint64)
+        self._rows = np.zeros((1 << _SLOT_BITS, _WORDS), np.uint64)
         words_of(core)[CORE_AT.positions] = address_of(self._rows)
 
 
 @njit(cache=True)
 def _rows(core):
-    """(place in the emulator's code, program counter) each, by a hash of the place: uint64[2^bits, 2]."""
-    return carray(pointer(core.positions), (1 << _SLOT_BITS, 2), np.uint64)
+    """Rows (`PLACE` and so on) by a hash of the place: uint64[2^bits, 4]."""
+    return carray(pointer(core.positions), (1 << _SLOT_BITS, _WORDS), np.uint64)
 
 
 @njit(cache=True)
 def known_position(core):
     """The row for what waits to be located, and whether it has it."""
     row = _rows(core)[(core.unlocated * _MIX) >> _SHIFT]
-    return row, row[0] == core.unlocated
+    return row, row[PLACE] == core.unlocated
+
+
+@njit(cache=True)
+def keep_position(row, place, pc):
+    """The row is that of this place from now on."""
+    row[PLACE], row[PC], row[ENTRY] = place, pc, _NO_ENTRY
 
 
 @njit(cache=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import carray, njit
-from emu.native.positions import known_position, locate
+from emu.native.positions import PC, keep_position, known_position, locate
 from emu.native.unicorn import peek64, pointer, uc_reg_read, uc_reg_write
 
 _NONE = np.uint64(0)
@@ -32,7 +32,7 @@ def read_pc(core):
         return read_register(core, np.int32(core.pc_register))
     row, known = known_position(core)
     if not known:
-        row[0] = core.unlocated
+        place = core.unlocated
         locate(core)
-        row[1] = read_register(core, np.int32(core.pc_register))
-    return row[1]
+        keep_position(row, place, read_register(core, np.int32(core.pc_register)))
+    return row[PC]

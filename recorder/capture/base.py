@@ -28,7 +28,7 @@ from recorder.capture.program import check_program
 from recorder.capture.ring import RingWriter
 from recorder.capture.ring_borders import begin_core, forget_everything
 from recorder.capture.strata_timer import StrataTimer
-from recorder.capture.waiting import AgentRows, Slices
+from recorder.capture.waiting import AgentRows, Slices, slices_of_commits
 from recorder.files.agent_log import agent_rows
 from recorder.files.collectors import Collector, Followed, Guest, make_collector
 from recorder.files.digest import Digest
@@ -192,11 +192,9 @@ class BaseCapture(Watcher):
         """Note how far each core came."""
         if self._unseen:
             return
-        self._truth.append_all(slices)
         for number, end in dict(slices.tolist()).items():
             self._stood[number] = end
-        if self._truth.n >= _TRUTH_ROWS:
-            self._drain_truth()
+        self._note_slices(slices)
 
     def ran(self, number: int, *, failed: bool) -> None:
         """Note how far the core is. An instruction that fails does not retire, but it was fetched."""
@@ -253,12 +251,14 @@ class BaseCapture(Watcher):
         """Into the truth: which stores of a core have committed, and where the core stood."""
         if self._unseen or not self.board.config.store_buffer:
             return
-        stores = len(self.board.cores) + 1 + number
-        for count, committed in self.board.cores[number].take_commits().tolist():
-            # An instruction that failed was noted with its slice.
-            if count > self._stood[number]:
-                self._note_slice(number, count)
-            self._note_slice(stores, committed)
+        stores, commits = len(self.board.cores) + 1 + number, self.board.cores[number].take_commits()
+        if not len(commits):
+            return
+        # An instruction that failed was noted with its slice.
+        slices = slices_of_commits(commits, number, stores, self._stood[number])
+        count, self._stood[stores] = commits[-1].tolist()
+        self._stood[number] = max(self._stood[number], count)
+        self._note_slices(slices)
 
     def _note_all_commits(self) -> None:
         if self._unseen or not self.board.config.store_buffer:
@@ -271,6 +271,14 @@ class BaseCapture(Watcher):
         if self._options.unwritten:
             return
         self._truth.append(stream, end)
+        if self._truth.n >= _TRUTH_ROWS:
+            self._drain_truth()
+
+    def _note_slices(self, slices: NDArray[np.uint64]) -> None:
+        """uint64[n, 2], stream and end."""
+        if self._options.unwritten:
+            return
+        self._truth.append_all(slices)
         if self._truth.n >= _TRUTH_ROWS:
             self._drain_truth()
 

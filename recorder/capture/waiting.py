@@ -48,6 +48,19 @@ class AgentRows:
         return rows
 
 
+def slices_of_commits(commits: NDArray[np.uint64], core: int, stores: int, stood: int) -> NDArray[np.uint64]:
+    """How far a core and its stores' stream (`stores`) came: uint64[m, 2], stream and end. commits:
+    uint64[n, 2], the core's instruction count and its stores that had committed by then, ascending. stood:
+    up to which count it has been told."""
+    counts, before = commits[:, 0], np.full(len(commits), stood, np.uint64)
+    before[1:] = np.maximum(counts[:-1], before[1:])
+    rows = np.empty((len(commits), 2, 2), np.uint64)
+    rows[:, 0, 0], rows[:, 0, 1] = core, counts
+    rows[:, 1, 0], rows[:, 1, 1] = stores, commits[:, 1]
+    told = np.column_stack([counts > before, np.ones(len(commits), bool)])
+    return rows.reshape(-1, 2)[told.ravel()]
+
+
 class Slices:
     """Of the sealed truth. n: how many."""
 

@@ -19,7 +19,7 @@ from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from emu.board.firmware import Machine
 from emu.core.core import Core
-from emu.native.positions import Positions, known_position
+from emu.native.positions import Positions, keep_position, known_position
 from emu.native.state import CORE
 
 PLACES = [DATA + 0x40, DATA + 0x48, DATA + 0x7C, DATA + 0x200, DATA + 0xFFC]
@@ -125,8 +125,7 @@ def _look(rows: Any, place: Any) -> Any:
 def _note(rows: Any, place: Any, position: Any) -> None:
     core = rows[0]
     core.unlocated = place
-    row, _ = known_position(core)
-    row[0], row[1] = place, position
+    keep_position(known_position(core)[0], place, position)
 
 
 def _slot(place: int) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
-from recorder.capture.waiting import AgentRows, Slices
+from recorder.capture.waiting import AgentRows, Slices, slices_of_commits
 from recorder.files.agent_codec import AGENT_OP, MARK
 from recorder.files.truth import TRUTH
 
@@ -42,3 +43,20 @@ def test_rows_of_agents_and_marks() -> None:
     assert (found["number"][3], found["stratum"][3], found["kind"][3]) == (3, 7, MARK)
     assert not len(waiting.take())
     assert waiting.append(np.zeros(1 << 14, AGENT_OP))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_slices_of_commits_are_those_of_their_twin(seed: int) -> None:
+    """One by one: the core as far as it was not told yet, then its stores."""
+    draw = random.Random(seed)
+    stood, n = draw.randrange(30), draw.randrange(1, 12)
+    counts = sorted(draw.choices(range(40), k=n))
+    commits = [(count, 7 + k) for k, count in enumerate(counts)]
+    expected, told = list[tuple[int, int]](), stood
+    for count, committed in commits:
+        if count > told:
+            expected.append((2, count))
+            told = count
+        expected.append((9, committed))
+    found = slices_of_commits(np.array(commits, np.uint64), 2, 9, stood)
+    assert [tuple(row) for row in found.tolist()] == expected
