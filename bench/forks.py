@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from rich.console import Console
 
 from bench.hunt import GUESTS
 from bench.report import Column, Table, publish
+from corebraid.study.replays.in_processes import usable_processors
 from corebraid.study.subjects import Asked, subject_of
 from emu.bus.names import MESI
 from isa.registry import linux_abi_of
@@ -30,6 +32,8 @@ PROGRAMS = (
     "good_counter", "good_publication", "good_aba", "good_lock_order", "good_atomicity",
     "ray_tracer 4 4", "rwlock_table 40", "locked_sums",
 )  # fmt: skip
+#: Those of which runs by the clock are measured, with processes from one on.
+_TOGETHER = ("good_counter", "locked_sums")
 _SOURCES = Path(__file__).parent / "forked"
 #: Prints the processor seconds of a command, with what it has left behind (prctl(2), PR_SET_CHILD_SUBREAPER):
 #: processes of a hunt are killed.
@@ -51,10 +55,14 @@ _AGAIN, _RECORDED = (200, 1200), (2, 8)
 _WHOLE = ("--time-limit", "3600")
 
 
+def _hunt(jobs: int, arguments: list[str], place: Path) -> list[str]:
+    command = [sys.executable, "-m", "corebraid", "hunt", "--jobs", str(jobs), "-o", str(place / "rec")]
+    return [*command, *arguments]
+
+
 def _processor_seconds(arguments: list[str], place: Path) -> float:
     """Of a hunt that finds nothing, and of all processes that it began."""
-    ours = [sys.executable, "-m", "corebraid", "hunt", "--jobs", "1", "-o", str(place / "rec"), *arguments]
-    command = [sys.executable, "-c", _MEASURING, *ours]
+    command = [sys.executable, "-c", _MEASURING, *_hunt(1, arguments, place)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return float(told.split()[-1])
 
@@ -94,6 +102,30 @@ def _a_run(command: list[str], runs: tuple[int, int], options: tuple[str, ...], 
     return (many - few) / (runs[1] - runs[0])
 
 
+def _by_the_clock(jobs: int, command: list[str], place: Path) -> float:
+    """Runs a second."""
+    took = list[float]()
+    for runs in _AGAIN:
+        began = time.perf_counter()
+        hunt = _hunt(jobs, ["--runs", str(runs), "--", *command], place)
+        subprocess.run(hunt, capture_output=True, check=False)
+        took.append(time.perf_counter() - began)
+    return (_AGAIN[1] - _AGAIN[0]) / (took[1] - took[0])
+
+
+def _together(rounds: int, place: Path) -> Table:
+    processors = range(1, usable_processors() + 1)
+    columns = [Column("program"), *(Column(f"--jobs {jobs}", ".0f") for jobs in processors)]
+    table = Table(
+        "forks_together", "Runs of a hunt a second, by the clock", columns, ["Medians of the rounds."]
+    )
+    for name in _TOGETHER:
+        command = _command(name, place)
+        rates = [[_by_the_clock(jobs, command, place) for jobs in processors] for _ in range(rounds)]
+        table.add(name, *map(statistics.median, zip(*rates, strict=True)))
+    return table
+
+
 def main(console: Console, rounds: int = 3) -> list[Table]:
     """Measure and publish."""
     table = Table(
@@ -121,5 +153,6 @@ def main(console: Console, rounds: int = 3) -> list[Table]:
             table.add(
                 name, _instructions(command), took * 1e3, 1 / took, statistics.median(recorded) * 1e3, ratio
             )
-    publish("forks", [table], console)
-    return [table]
+        together = _together(rounds, Path(scratch))
+    publish("forks", [table, together], console)
+    return [table, together]

@@ -161,7 +161,7 @@ def _without_buffers(
     tries: Tries | Planner,
     conditions: tuple[Condition, ...],
     machines: Machines,
-) -> tuple[Run | None, Ended]:  # fmt: skip
+) -> tuple[Run | None, Ended]:
     """The first of the same runs that fails without store buffers, which is simpler, its recording where
     `hunt_in` has it; None if there is none; and how many were made."""
     apart = place / "without buffers"

@@ -37,9 +37,9 @@ class NativeIsa:
     watch: an emulator tells the core whose row lies at an address of this process of its accesses to watched
     pages. Raises CorebraidError. locate: the name of the emulator's function that finds which instruction
     makes an access; where a core's row has its address that waits until it is asked. forget_page: the name of
-    the emulator's function that forgets one page that
-    a processor has filled. tlb: where a new emulator can be told how large its TLB is to be
-    (`emu.native.tlb.descriptions`), 0 if nowhere. tlb_modes: of a processor, each of which has one.
+    the emulator's function that forgets one page that a processor has filled. tlb: where a new emulator can
+    be told how large its TLB is to be (`emu.native.tlb.descriptions`), 0 if nowhere. tlb_modes: of a
+    processor, each of which has one.
     fault_code: the error code of the exception that the emulator has just raised.
     settle_coprocessor: an emulator's registers are those at the end of its last instruction, which it may
     still have to be told of. show_coprocessor: a context header of the ISA, changed in place, has its words

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from corebraid.base.compiled import carray, njit, types
+from corebraid.base.golden_ratio import GOLDEN
 from emu.native.functions import calling
 from emu.native.state import CORE_AT, address_of, words_of
 from emu.native.unicorn import pointer
@@ -21,7 +22,7 @@ _locate = calling(LOCATE)
 PLACE, PC, ENTRY, BEFORE, _WORDS = 0, 1, 2, 3, 4
 _NO_ENTRY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SLOT_BITS = 12
-_SHIFT, _MIX = np.uint64(64 - _SLOT_BITS), np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(64 - _SLOT_BITS)
 _LOCATED, _STAYS = np.uint64(0), np.uint8(0)
 
 
@@ -42,7 +43,7 @@ def _rows(core):
 @njit(cache=True)
 def known_position(core):
     """The row for what waits to be located, and whether it has it."""
-    row = _rows(core)[(core.unlocated * _MIX) >> _SHIFT]
+    row = _rows(core)[(core.unlocated * GOLDEN) >> _SHIFT]
     return row, row[PLACE] == core.unlocated
 
 

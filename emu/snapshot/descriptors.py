@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 from itertools import pairwise
 
-#: Where the copies are, and what is more than any descriptor (fs.nr_open, at most).
-_FIRST_COPY, _NO_DESCRIPTOR = 512, 1 << 30
+#: Where the copies are.
+_FIRST_COPY = 512
+#: Numbers that descriptors may have, at most, if there is no limit (fs.nr_open).
+_MOST = 1 << 20
 
 
 def _open_now() -> set[int]:
@@ -24,6 +27,12 @@ def _of(one: int) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _limit() -> int:
+    """What is more than any descriptor."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST if soft == resource.RLIM_INFINITY else soft
+
+
 class SavedDescriptors:
     """What is open now is open again, and nothing else, after each `restore`. apart: descriptors that are the
     host's own, at which nobody looks."""
@@ -36,10 +45,9 @@ class SavedDescriptors:
                 self._copies[one] = fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _FIRST_COPY)
         self._files = {one: _of(copy) for one, copy in self._copies.items()}
         known = sorted(apart | set(self._copies) | set(self._copies.values()))
+        borders = pairwise([-1, *known, max([_limit(), *(one + 1 for one in known)])])
         #: (first, behind the last) of numbers that none of them has.
-        self._gaps = [
-            (one + 1, other) for one, other in pairwise([-1, *known, _NO_DESCRIPTOR]) if one + 1 < other
-        ]
+        self._gaps = [(one + 1, other) for one, other in borders if one + 1 < other]
 
     def close(self) -> None:
         """Nothing is restored any more."""
