@@ -114,11 +114,10 @@ def _by_the_clock(jobs: int, command: list[str], place: Path) -> float:
 
 
 def _together(rounds: int, place: Path) -> Table:
-    processors = range(1, usable_processors() + 1)
+    processors = [1 << k for k in range(usable_processors().bit_length())]
     columns = [Column("program"), *(Column(f"--jobs {jobs}", ".0f") for jobs in processors)]
-    table = Table(
-        "forks_together", "Runs of a hunt a second, by the clock", columns, ["Medians of the rounds."]
-    )
+    title = "Runs of a hunt a second, by the clock"
+    table = Table("forks_together", title, columns, ["Medians of the rounds."])
     for name in _TOGETHER:
         command = _command(name, place)
         rates = [[_by_the_clock(jobs, command, place) for jobs in processors] for _ in range(rounds)]
