@@ -132,7 +132,7 @@ def _take_alone(core, page, count, found):
 @njit(cache=True)
 def _ask_again(core, page):
     """The emulator is to ask before it uses the page the next time."""
-    if core.processor != _ZERO:
+    if core.forget_page != _ZERO and core.processor != _ZERO:
         _forget_page(core.forget_page, (core.processor, page << PAGE_SHIFT))
     else:
         uc_ctl_plain(core.handle, FLUSH_TLB)

@@ -93,8 +93,8 @@ CORE_FIELDS = (
     # unwatched, and which they are (emu/core/watched_pages.py). gains: what comes with a page is traced.
     # holds: what stands for pages whose holds are rows, uint64 each (emu/hooks/trace_holds.py); 0: none are.
     # agents_words: addresses of words of such pages that agents use, ascending.
-    # processor: the emulator's, once it has told of itself, else 0; forget_page:
-    # the address of what forgets one page that it has filled
+    # processor: the emulator's, once it has told of itself, else 0; forget_page: the address of what forgets
+    # one page that it has filled, 0 where nobody tells of accesses
     "trace", "trace_n", "trace_limit", "trace_sequence", "trace_cursor", "trace_stratum",
     "watched", "marking", "gains", "holds", "agents_words", "agents_words_n", "processor", "forget_page",
     "kept", "kept_pages", "kept_n",
