@@ -258,7 +258,10 @@ class BaseCapture(Watcher):
         slices = slices_of_commits(commits, number, stores, self._stood[number])
         count, self._stood[stores] = commits[-1].tolist()
         self._stood[number] = max(self._stood[number], count)
-        self._note_slices(slices)
+        while len(slices):
+            room = _TRUTH_ROWS - self._truth.n
+            self._note_slices(slices[:room])
+            slices = slices[room:]
 
     def _note_all_commits(self) -> None:
         if self._unseen or not self.board.config.store_buffer:

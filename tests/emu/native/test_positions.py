@@ -19,6 +19,7 @@ from corebraid.base.compiled import njit
 from corebraid.base.errors import FormatError
 from emu.board.firmware import Machine
 from emu.core.core import Core
+from emu.hooks.x86_64 import native
 from emu.native.positions import Positions, keep_position, known_position
 from emu.native.state import CORE
 
@@ -110,6 +111,29 @@ def test_what_is_known_of_code_that_is_thrown_away_is_forgotten(
     with suppress(FormatError):
         wrong = recorded(alike, tmp_path / "kept", **options)
     assert wrong != right
+
+
+def _known(monkeypatch: pytest.MonkeyPatch, program: Path, path: Path) -> tuple[dict[str, bytes], int]:
+    """A recording, and how many places were known in its end."""
+    cores, asked = list[Core](), Core.locate_when_asked
+    with monkeypatch.context() as patch:
+        patch.setattr(Core, "locate_when_asked", lambda self: cores.append(self) or asked(self))
+        found = recorded(program, path, model="tso", memory=8 << 20)
+    return found, sum(int(np.count_nonzero(core._positions._rows[:, 0])) for core in cores)
+
+
+def test_code_that_the_emulator_has_no_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It throws all of it away, again and again."""
+    code = Code().mov("rbx", DATA).mov("rcx", 3).label("again")
+    for block in range(3000):
+        code.store(("rbx", 8 * (block % 64)), "rcx").raw("eb 00")  # jmp to the next one
+    code.loop("rcx", "again").power_off(0)
+    program = elf(tmp_path / "large.elf", code, [(DATA, b"", 4096, 6)])
+    right, all_of_it = _known(monkeypatch, program, tmp_path / "right")
+    monkeypatch.setattr(native, "_TRANSLATED_BYTES", 1 << 20)
+    found, rest = _known(monkeypatch, program, tmp_path / "small")
+    assert found == right
+    assert rest < all_of_it // 2
 
 
 @njit
