@@ -109,44 +109,32 @@ def hunt_in_stages(
 ) -> tuple[Subject, Run | None, Ended]:
     """(the subject as the last part had it, then what `hunt_in` tells). check: called before the first run.
     Raises as `hunt_in` does."""
-    with closing(Machines(jobs)) as machines:
-        return _in_stages(place, subject, schedules, conditions, machines, progress, check)
-
-
-def _in_stages(
-    place: Path,
-    subject: Subject,
-    schedules: Schedules,
-    conditions: tuple[Condition, ...],
-    machines: Machines,
-    progress: Progress,
-    check: Callable[[Subject], None],
-) -> tuple[Subject, Run | None, Ended]:
     run, done = None, Ended()
     tried, learning, first = subject, 0, 0
     buffered = _with_buffers(subject)
-    while (stage := schedules.stage(first, subject)) is not None:
-        if stage.learning != learning:
-            subject, learning = with_learnt(subject, stage.learning), stage.learning
-            buffered = _with_buffers(subject)
-            if not first:
-                check(subject)
-            # What was learnt may let this part end earlier.
-            continue
-        first = stage.end
-        tried = buffered if stage.buffered else subject
-        over = partial(_behind, progress, done.runs)
-        asked = settled(conditions, ends=subject.ends)
-        tries = schedules.of(stage, timed=subject.timed)
-        run, more = hunt_in(place, tried, tries, asked, machines, over)
-        done = done + replace(more, buffered=more.runs * stage.buffered)
-        if run is not None:
-            if stage.buffered and run.held:
-                plain, more = _without_buffers(place, subject, tries, asked, machines)
-                done = done + more
-                if plain is not None:
-                    return subject, plain, done
-            break
+    with closing(Machines(jobs)) as machines:
+        while (stage := schedules.stage(first, subject)) is not None:
+            if stage.learning != learning:
+                subject, learning = with_learnt(subject, stage.learning), stage.learning
+                buffered = _with_buffers(subject)
+                if not first:
+                    check(subject)
+                # What was learnt may let this part end earlier.
+                continue
+            first = stage.end
+            tried = buffered if stage.buffered else subject
+            over = partial(_behind, progress, done.runs)
+            asked = settled(conditions, ends=subject.ends)
+            tries = schedules.of(stage, timed=subject.timed)
+            run, more = hunt_in(place, tried, tries, asked, machines, over)
+            done = done + replace(more, buffered=more.runs * stage.buffered)
+            if run is not None:
+                if stage.buffered and run.held:
+                    plain, more = _without_buffers(place, subject, tries, asked, machines)
+                    done = done + more
+                    if plain is not None:
+                        return subject, plain, done
+                break
     return tried, run, done
 
 

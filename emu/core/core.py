@@ -134,7 +134,8 @@ class Core:
 
     def locate_when_asked(self) -> None:
         """The instruction that makes an access is found when a hook asks for it. Each hook on accesses has to
-        forget in its end what was not asked."""
+        forget in its end what was not asked, one that fills a page too; one on an instruction asks at once
+        (`emu.native.positions.locate`)."""
         self._positions = Positions(self.rows)
         self.row["locate"] = address_of_function(self.native.locate)
 

@@ -90,6 +90,7 @@ class SavedObjects:
     def _save_attributes(self, one: Any) -> list[object] | None:
         """What an object has in attributes; None if it has no place for any."""
         if isinstance(one, types.FunctionType):
+            # State is in its cells.
             return []
         inside, slots = getattr(one, "__dict__", None), list(_slots(type(one)))
         if not slots and not isinstance(inside, dict):

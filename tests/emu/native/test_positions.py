@@ -153,7 +153,13 @@ def _note(rows: Any, place: Any, position: Any) -> None:
 
 
 def _slot(place: int) -> int:
-    return (place * 0x9E3779B97F4A7C15 % (1 << 64)) >> 52
+    return ((place ^ place >> 12) * 0x9E3779B97F4A7C15 % (1 << 64)) >> 52
+
+
+def test_places_at_even_distances_have_slots_of_their_own() -> None:
+    for distance in (16, 64, 224, 336, 448, 480, 1024):
+        places = range(0x7F1234560025, 0x7F1234560025 + 6000 * distance, distance)
+        assert len({_slot(place) for place in places}) > 3000, distance
 
 
 def test_places_are_known_as_their_twin_knows_them() -> None:
